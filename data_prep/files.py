@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,10 @@ T = TypeVar("T")
 Integer = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Number = Integer | Annotated[float, msgspec.Meta(ge=-1e39, le=1e39)]
 # What np.load and the arrays of an .npz file raise if it is damaged.
-NPZ_ERRORS = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+NPZ_ERRORS = (
+    *(OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error),
+    *(SyntaxError, tokenize.TokenError),  # NumPy parses headers as Python
+)
 _MOST_BYTES = 1 << 30  # of a file that is read at once; a vocabulary has 2 MB, SQuAD 42 MB
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON
 _SURROGATE = re.compile("[\ud800-\udfff]")

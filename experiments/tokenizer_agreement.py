@@ -9,8 +9,8 @@ too. Lines are the texts', spread evenly. The class is the reference for its gra
 model, and for the tokenizer.json that `albert convert` writes: by Hugging Face's tokenizers, and read back. The
 tokenizer.json that transformers saves is the reference for the vocabulary that is read from it. Prints a table in
 Markdown and one JSON object. A cell is "equal", or the number of lines that differ in each language: after "told:"
-if a conversion or the reader says so, after "ties:" if two segmentations have the same score but for rounding. "not
-written" is told, too.
+if a conversion or the reader says so, after "ties:" if two segmentations have the same score but for rounding.
+"not written" is told, too.
 """
 
 import base64

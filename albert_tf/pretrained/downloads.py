@@ -151,7 +151,9 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
     try:
         try:
             names = _names_on_hub(repository, revision or "main")
-        except _hub_failures() as error:  # which the snapshot meets again and reports, or has files in the cache
+        except (
+            _hub_failures()
+        ) as error:  # which the snapshot meets again and reports, or has files in the cache
             silence = error if "Timeout" in type(error).__name__ else None  # a snapshot would wait for ever
         folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
         if (folder / PORTABLE_FACTS).exists():

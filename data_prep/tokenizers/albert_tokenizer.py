@@ -30,6 +30,7 @@ from data_prep.tokenizers.offsets import Locator, OffsetTables, pieces_of
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 _CHUNK = 256  # texts whose offsets are computed together: few enough for the processor's cache
+_LONGEST_PIECE = 1000  # characters; `albert vocab` makes pieces of up to 16
 
 # The original's list: ASCII punctuation without ' < = >, and the two currency signs of its vocabulary.
 _PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
@@ -250,9 +251,10 @@ def load_sentencepiece(content: bytes) -> sentencepiece.SentencePieceProcessor:
         pieces = [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(content).pieces]
     except DecodeError as error:
         raise RuntimeError(str(error)) from None
-    # Bytes are what protobuf returns for text that is not UTF-8; a null character would end the process.
-    if any(isinstance(piece, bytes) or "\0" in piece for piece in pieces):
-        raise RuntimeError("a piece is not text")
+    # Bytes are what protobuf returns for text that is not UTF-8; a null character would end the process, and so
+    # would a piece of 100,000 characters, since SentencePiece's tree calls itself for each.
+    if any(isinstance(piece, bytes) or "\0" in piece or len(piece) > _LONGEST_PIECE for piece in pieces):
+        raise RuntimeError("a piece is not text, or too long")
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(content)  # the constructor accepts an empty model
     return processor

@@ -100,7 +100,7 @@ class OffsetTables:
             _check_arrays(path)
             # Opened here, since np.load leaves a damaged file open.
             with path.open("rb") as opened, np.load(opened) as arrays:
-                rows, splits, values, visible = (arrays[name] for name in _ARRAYS)
+                rows, splits, values, visible = (np.asarray(arrays[name]) for name in _ARRAYS)
                 owner = str(arrays["of"])
         except NPZ_ERRORS as error:
             raise InputError(f"{path} must hold the tables of a tokenizer. It does not: {error}.") from None

@@ -66,10 +66,13 @@ def run(reader: Reader, cases: Sequence[int], seed: int) -> Outcome:
             rng = random.Random(f"{seed}/{reader.name}/{case}")
             path = rng.choice([path for path in files if path not in kept])
             _change(path, contents, rng)
+            if reader.seal:
+                reader.seal(folder)
             begin = time.monotonic()
             _run_case(reader, folder, case, expected, outcome)
             outcome.slowest = max(outcome.slowest, time.monotonic() - begin)
-            path.write_bytes(contents[path])
+            for changed in contents if reader.seal else (path,):
+                changed.write_bytes(contents[changed])
             if case % 100 == 0:
                 keras.backend.clear_session()
     outcome.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -134,7 +137,8 @@ def _add(value: Any, add) -> None:
     if isinstance(value, keras.Model):
         _add(value.get_weights(), add)
     elif isinstance(value, np.ndarray):
-        add(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+        content = repr(value.tolist()).encode() if value.dtype == object else value.tobytes()
+        add(f"{value.dtype}{value.shape}".encode() + content)
     elif dataclasses.is_dataclass(value):
         _add({field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, add)
     elif isinstance(value, Mapping):

@@ -200,6 +200,8 @@ def _container(content: bytes) -> Callable[[bytes, Change, random.Random], bytes
     """What changes the inside of a container; None for other files."""
     if content[:4] == b"PK\3\4":
         return _inside_zip
+    if content[:6] == b"\x93NUMPY":
+        return _inside_npy
     if content[:2] == b"\x1f\x8b":
         return _inside_gzip
     if content[257:262] == b"ustar":
@@ -209,8 +211,10 @@ def _container(content: bytes) -> Callable[[bytes, Change, random.Random], bytes
     try:
         records = list(read_payloads(io.BytesIO(content).read, "records"))
     except ValueError:
-        return None
-    return _inside_records if records else None
+        records = []
+    if records:
+        return _inside_records
+    return _inside_protobuf if _message(content) else None
 
 
 def _inside_zip(content: bytes, change: Change, rng: random.Random) -> bytes:
@@ -272,3 +276,91 @@ def _inside_records(content: bytes, change: Change, rng: random.Random) -> bytes
     number = rng.randrange(min(8, len(records)))
     records[number] = change(records[number])
     return b"".join(map(framed, records))
+
+
+def _inside_npy(content: bytes, change: Change, rng: random.Random) -> bytes:
+    """Changes values, or the description: another type or shape, whose size need not be that of the values."""
+    end = 10 + int.from_bytes(content[8:10], "little")
+    if content[6:7] != b"\1" or rng.random() < 0.5:
+        return content[:end] + _flip(content[end:], (), rng)
+    description = {"descr": "<i4", "fortran_order": False, "shape": (len(content[end:]) // 4,)}
+    name = rng.choice(list(description))
+    description[name] = rng.choice(_DESCRIPTIONS[name])
+    header = repr(description).encode() + b"\n"
+    return content[:8] + struct.pack("<H", len(header)) + header + content[end:]
+
+
+_DESCRIPTIONS: dict[str, tuple[Any, ...]] = {
+    "descr": ("<f4", "<i8", "<f8", "|b1", "|O", "<U9", "|V4", [("a", "<i4")], "nonsense", None),
+    "fortran_order": (True, None, "x"),
+    "shape": ((), (0,), (1,), (2, 2), (-1,), (10**9,), (2**40,), (2**63,), 7, ("a",), (1.5,)),
+}
+
+
+def _inside_protobuf(content: bytes, change: Change, rng: random.Random) -> bytes:
+    """Changes, removes, repeats or moves a field of a message at some depth; all lengths stay right."""
+    fields = _message(content) or []
+    number = rng.randrange(len(fields))
+    key, value = fields[number]
+    kind = rng.random()
+    if kind < 0.06:
+        del fields[number]
+    elif kind < 0.12:
+        fields.insert(rng.randrange(len(fields)), (key, value))
+    elif key & 7 == _VARINT:
+        fields[number] = (
+            key,
+            _as_varint(rng.choice((0, 1, 2, 6, 7, 10, 1 << 31, (1 << 63) - 1, (1 << 64) - 1))),
+        )
+    elif key & 7 == _BYTES and _message(value) and rng.random() < 0.9:
+        fields[number] = (key, _inside_protobuf(value, change, rng))
+    elif rng.random() < 0.5:  # for instance the name of another operation or tensor
+        fields[number] = (key, rng.choice([other for name, other in fields if name == key]))
+    elif key & 7 == _BYTES:
+        fields[number] = (key, change(value))
+    else:
+        fields[number] = (key, rng.choice((b"\0", b"\xff")) * len(value))
+    return b"".join(
+        _as_varint(key) + (_as_varint(len(value)) if key & 7 == _BYTES else b"") + value
+        for key, value in fields
+    )
+
+
+_VARINT, _BYTES, _SIZES = 0, 2, {1: 8, 5: 4}  # kinds of fields
+
+
+def _message(content: bytes) -> list[tuple[int, bytes]] | None:
+    """The keys and values of a protobuf message; None if it is none."""
+    fields, place = [], 0
+    try:
+        while place < len(content):
+            key, place = _varint(content, place)
+            if key & 7 == _BYTES:
+                size, place = _varint(content, place)
+            elif key & 7 == _VARINT:
+                size = _varint(content, place)[1] - place
+            else:
+                size = _SIZES[key & 7]
+            if not key >> 3 or place + size > len(content):
+                return None
+            fields.append((key, content[place : place + size]))
+            place += size
+    except (IndexError, KeyError):
+        return None
+    return fields
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    """A number, and the place after it."""
+    value = shift = 0
+    while content[place] & 128:
+        value, shift, place = value | (content[place] & 127) << shift, shift + 7, place + 1
+    return value | content[place] << shift, place + 1
+
+
+def _as_varint(value: int) -> bytes:
+    parts = []
+    while value > 127:
+        value, part = value >> 7, value & 127 | 128
+        parts.append(part)
+    return bytes([*parts, value])

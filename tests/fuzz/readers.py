@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from rich.console import Console
 
-from albert_tf import load_adapters, save_adapters
+from albert_tf import load_adapters, load_portable, save_adapters
 from albert_tf.config import AlbertConfig
 from albert_tf.evaluation.prediction_files import read_answers, read_predictions
 from albert_tf.evaluation.run_predictions import (
@@ -34,6 +34,10 @@ from albert_tf.lab.finetuned_runs import read_runs, task_report
 from albert_tf.lab.report import write_report
 from albert_tf.lab.results import Results
 from albert_tf.pretrained.downloads import download
+from albert_tf.portable.settings import EngineSettings
+from albert_tf.portable.task_model import PortableTaskModel
+from albert_tf.prediction.predictor import Predictor, predict_stream
+from albert_tf.prediction.preprocessor import PREPROCESSORS
 from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
@@ -58,11 +62,13 @@ from data_prep.text.rows import rows_reader
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.tokenizer_json import read_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary, write_normalization
+from export.run import export_for_runtime
 from tests.albert_tf.finetuning import files as task_files
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.finetuning.task_models import CONFIG as TASK_CONFIG
 from tests.albert_tf.lab.samples import results
 from tests.albert_tf.pretrained.hub import Hub
+from tests.albert_tf.portable.portable_files import seal
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     VOCABULARY,
@@ -85,12 +91,14 @@ class Reader:
       write: writes a valid set of files into an empty folder.
       read: reads them; any bytes in any of the files give a result or an InputError.
       untouched: glob patterns of files that no case changes.
+      seal: makes the hashes that a changed set of files holds of itself right again.
     """
 
     name: str
     write: Callable[[Path], Any]
     read: Callable[[Path], Any]
     untouched: Sequence[str] = ()
+    seal: Callable[[Path], None] | None = None
 
 
 def pretrained_model(labels: Sequence[str] = ()) -> StoredModel:
@@ -414,6 +422,56 @@ def _read_task_source(folder: Path) -> Any:
     return read_source(folder / "seed_0")
 
 
+# Portable folders: a model, and the columns of an example.
+_PORTABLE: dict[str, dict[str, Any]] = {
+    "encoder": {},
+    "fill-mask": {"text": f"{TEXT} the [MASK]."},
+    "embedding": {"text": TEXT},
+    "text": {"text": TEXT},
+    "topics": {"text": TEXT},
+    "pair": {"text": TEXT},
+    "choice": {"passage": TEXT, "question": "who _?", "options": ["the café owner", "a"]},
+    "words": {"text": TEXT},
+    "span": {"question": "who painted?", "context": TEXT},
+    "span or none": {"question": "who painted?", "context": TEXT},
+}
+
+
+def _portable(name: str) -> Reader:
+    def write(folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as temporary:
+            source = Path(temporary, "model.keras")
+            if name in CASES:
+                vocabulary = Vocabulary("sentencepiece", spm_model(90))
+                lengths = {"max_seq_length": 24}
+                if "context" in _PORTABLE[name]:
+                    lengths |= {"max_query_length": 8, "doc_stride": 5}
+                preprocessor = PREPROCESSORS[CASES[name].model.kind](vocabulary, **lengths)
+                CASES[name].build(None, preprocessor=preprocessor).save(source)
+            else:
+                source = Path(temporary)
+                write_keras(pretrained_model(), source)
+            export_for_runtime(source, folder, "onnx", kind=None if name in CASES else name)
+        (folder / "README.md").unlink()
+
+    def read(folder: Path) -> Any:
+        columns, engine = _PORTABLE[name], EngineSettings("onnxruntime")
+        model = load_portable(folder, engine="onnxruntime")
+        if not columns:
+            ids = np.array([[2, 7, 3]])
+            inputs = {"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0}
+            return model({**inputs, "masked_lm_positions": np.array([[1]])})
+        found = model(*([column] for column in columns.values()))
+        if name not in CASES:
+            return found
+        output = io.BytesIO()
+        line = io.BytesIO(json.dumps({**columns, "words": TEXT.split()}).encode())
+        predict_stream(Predictor(PortableTaskModel(folder, engine)), line, output)
+        return found, output.getvalue()
+
+    return Reader(f"portable {name}", write, read, seal=seal)
+
+
 READERS = [
     Reader(
         "config",
@@ -429,6 +487,7 @@ READERS = [
     Reader("Hugging Face", lambda folder: write_huggingface(pretrained_model("ab"), folder), read_source),
     Reader("KerasHub", lambda folder: write_kerashub(pretrained_model("ab"), folder), read_source),
     Reader("SavedModel", _write_exported, read_source, ("fingerprint.pb",)),
+    *map(_portable, _PORTABLE),
     Reader("archive", _write_archive, lambda folder: read_source(folder / "model.tar.gz")),
     Reader("hub answers", _write_hub, _read_hub, ("config.json", "model.safetensors", "vocab.txt")),
     Reader("examples", _write_examples, _read_examples),

@@ -81,7 +81,8 @@ def as_saved(model_file, normalization=Normalization(), **changes) -> dict:  # n
 
 # What transformers' rules are known to do unlike ALBERT's.
 UNLIKE = [
-    "항구는 아침", "ΟΔΟΣ ΑΣ", "5\ufe0f\u20e3 a\ufe0f", "छोटा हिन्दी", "ผู้หญิง", "``the'' house", "\u1112\u1161\u11bc\u1100\u116e",
+    "항구는 아침", "ΟΔΟΣ ΑΣ", "5\ufe0f\u20e3 a\ufe0f", "छोटा हिन्दी", "ผู้หญิง", "``the'' house",
+    "\u1112\u1161\u11bc\u1100\u116e",
     "Café №5, ﬁre", " the  house ", "the\u00a0house\u200bof\tit", "",
 ]  # fmt: skip
 
