@@ -33,11 +33,11 @@ from albert_tf.finetuning.finetuned import read_finetuned
 from albert_tf.lab.finetuned_runs import read_runs, task_report
 from albert_tf.lab.report import write_report
 from albert_tf.lab.results import Results
-from albert_tf.pretrained.downloads import download
 from albert_tf.portable.settings import EngineSettings
 from albert_tf.portable.task_model import PortableTaskModel
 from albert_tf.prediction.predictor import Predictor, predict_stream
 from albert_tf.prediction.preprocessor import PREPROCESSORS
+from albert_tf.pretrained.downloads import download
 from albert_tf.pretrained.heads import Head
 from albert_tf.pretrained.huggingface import write_huggingface
 from albert_tf.pretrained.kerashub import write_kerashub
@@ -67,8 +67,8 @@ from tests.albert_tf.finetuning import files as task_files
 from tests.albert_tf.finetuning.task_models import CASES
 from tests.albert_tf.finetuning.task_models import CONFIG as TASK_CONFIG
 from tests.albert_tf.lab.samples import results
-from tests.albert_tf.pretrained.hub import Hub
 from tests.albert_tf.portable.portable_files import seal
+from tests.albert_tf.pretrained.hub import Hub
 from tests.albert_tf.pretrained.random_models import (
     CONFIGS,
     VOCABULARY,
