@@ -20,6 +20,7 @@ import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
+from data_prep.tokenizers.charsmap import charsmap_keys
 from data_prep.tokenizers.digit_comma import SPACE
 from data_prep.tokenizers.normalization import code_points
 from data_prep.tokenizers.offsets import normalized_characters
@@ -28,7 +29,6 @@ LONGEST_WHOLE = 1 << 15  # characters; a text that is not longer is encoded at o
 PART = 1 << 12  # parts end at the first possible place after a multiple of this
 SHIFT = 21  # bits of a code point
 _LAST = (1 << SHIFT) - 1
-_MOST_PREFIXES = 1 << 22  # of the normalization's rules; a damaged one may have any number
 
 
 class Part(NamedTuple):
@@ -140,35 +140,9 @@ def _shortened(table: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=4)  # most vocabularies have the same rules
 def _neighbours_in_rules(charsmap: bytes) -> np.ndarray | None:
-    """The keys of all neighbours in what a SentencePiece normalization replaces, int64; None if it is damaged.
-
-    Args:
-      charsmap: the size of a trie, the trie (a double array of uint32) and the replacements.
-    """
-    if not charsmap:
-        return np.zeros(0, np.int64)
-    units = np.frombuffer(charsmap, "<u4", int.from_bytes(charsmap[:4], "little") // 4, 4).astype(np.int64)
-    labels, steps = units & 0x800000FF, (units >> 10) << ((units & (1 << 9)) >> 6)
-    # For each prefix in the trie its node, its last complete character, and the character that its bytes begin.
-    nodes, lasts, codes, missing = (np.array([value]) for value in (0, -1, 0, 0))
-    found, visited = [], 0
-    bytes_ = np.arange(1, 256)
-    while len(nodes):
-        visited += len(nodes)
-        if visited > _MOST_PREFIXES:
-            return None
-        children = (nodes ^ steps[nodes])[:, np.newaxis] ^ bytes_
-        parents, places = np.nonzero(
-            (children < len(units)) & (labels[np.minimum(children, len(units) - 1)] == bytes_)
-        )
-        nodes, byte = children[parents, places], bytes_[places]
-        lasts, codes, missing = lasts[parents], codes[parents], missing[parents]
-        widths = np.searchsorted([0xC0, 0xE0, 0xF0], byte, side="right")  # bytes that follow a first byte
-        is_first = missing == 0
-        codes = np.where(is_first, byte & (0xFF >> (widths + (widths > 0))), (codes << 6) | (byte & 0x3F))
-        missing = np.where(is_first, widths, missing - 1)
-        is_whole = missing == 0
-        is_pair = is_whole & (lasts >= 0)
-        found.append((lasts[is_pair] << SHIFT) | codes[is_pair])
-        lasts = np.where(is_whole, codes, lasts)
-    return np.unique(np.concatenate(found))
+    """The keys of all neighbours in what a model's normalization replaces, int64; None if its table is damaged."""
+    try:
+        keys = charsmap_keys(charsmap)
+    except ValueError:
+        return None
+    return np.array(sorted({_key(a, b) for key in keys for a, b in pairwise(key)}), np.int64)

@@ -23,6 +23,7 @@ from sentencepiece import sentencepiece_pb2
 
 from data_prep.errors import InputError
 from data_prep.files import NPZ_ERRORS
+from data_prep.tokenizers.charsmap import SEPARATOR
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
 from data_prep.tokenizers.normalization import (
     WHITE_SPACE,
@@ -34,7 +35,6 @@ from data_prep.tokenizers.normalization import (
 
 _ARRAYS = ("rows", "splits", "values", "visible")
 _MOST_BYTES = 64 << 20  # of the tables; there are 2 million bytes
-_SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
 
 
 def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarray:
@@ -53,9 +53,9 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
 
 def normalized_characters(model: sentencepiece.SentencePieceProcessor) -> dict[str, str]:
     """What the model's own normalization makes of each character."""
-    everything = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and i != ord(_SEPARATOR)]
-    normalized = model.normalize(_SEPARATOR + _SEPARATOR.join(everything) + _SEPARATOR)
-    return dict(zip(everything, normalized.split(_SEPARATOR)[1:-1], strict=True))
+    everything = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and i != ord(SEPARATOR)]
+    normalized = model.normalize(SEPARATOR + SEPARATOR.join(everything) + SEPARATOR)
+    return dict(zip(everything, normalized.split(SEPARATOR)[1:-1], strict=True))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sentencepiece import sentencepiece_model_pb2
 from data_prep.errors import InputError
 from data_prep.files import check_file, read_json_object
 from data_prep.tokenizers.albert_tokenizer import load_sentencepiece
+from data_prep.tokenizers.charsmap import SEPARATOR, all_characters, charsmap_keys, compiled_charsmap
 from data_prep.tokenizers.digit_comma import SPACE, is_split
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.tokenizer_json_writing import (
@@ -22,12 +23,8 @@ from data_prep.tokenizers.tokenizer_json_writing import (
     REMOVE_EXTRA_SPACES,
     REMOVE_SPACE,
     REMOVE_STOP,
-    SEPARATOR,
     SUFFIX,
     Step,
-    all_characters,
-    charsmap_keys,
-    compiled_charsmap,
 )
 from data_prep.tokenizers.vocabulary import Vocabulary, wordpiece_normalization
 

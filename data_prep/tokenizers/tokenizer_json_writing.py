@@ -1,25 +1,23 @@
 """Hugging Face's tokenizer.json of a SentencePiece vocabulary, written only if it gives the same ids."""
 
 import base64
-import io
 import json
 import math
 import re
 import sys
-import tempfile
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 
 from data_prep.files import write_json
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, load_sentencepiece
+from data_prep.tokenizers.charsmap import SEPARATOR, all_characters, charsmap_keys, compiled_charsmap
 from data_prep.tokenizers.digit_comma import SPACE, is_split
 from data_prep.tokenizers.normalization import SIGMA, Normalization, normalize
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -30,8 +28,6 @@ _PIECE = _MODEL.SentencePiece
 _TRAINER = sentencepiece_model_pb2.TrainerSpec
 NEVER = " "  # begins the names of pieces that no text has: a space in a text becomes ▁
 _BREAK, _STOP = "\ufffe", "\uffff"  # not characters, so no text has them
-_RULE_WITHOUT_EFFECT = "ffff\tfffd\n"  # the trainer refuses an empty table
-SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
 _MOST_MARKS = 3  # of one composed character: ᾂ
 # What may belong to the character before it, in Unicode's sense.
 BEFORE_MARKS = r"(?<=\S)(?=[^\p{L}\p{N}\p{P}\p{S}\s]|[\x{e33}\x{eb3}\x{ff9e}\x{ff9f}\x{1f3fb}-\x{1f3ff}])"
@@ -165,26 +161,6 @@ def _in_lines(words: Iterable[str]) -> Iterator[str]:
         yield " ".join(words[first : first + 16])
 
 
-def charsmap_keys(charsmap: bytes) -> list[str]:
-    """The texts that SentencePiece's table of characters replaces: the keys of a double array (Darts)."""
-    if not charsmap:
-        return []
-    size = int.from_bytes(charsmap[:4], "little")
-    units = np.frombuffer(charsmap[4 : 4 + size], "<u4").astype(np.int64)
-    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
-    has_value, bytes_ = (units >> 8 & 1).astype(bool), np.arange(256)
-    keys, texts, nodes = [], [b""], np.zeros(1, np.int64)
-    seen = 0
-    while texts and (seen := seen + len(texts)) <= len(units):  # all keys of one length at a time
-        children = (nodes ^ offsets[nodes])[:, np.newaxis] ^ bytes_
-        children[children >= len(units)] = 0
-        rows, found = np.nonzero(((units[children] & 0x800000FF) == bytes_) & (bytes_ > 0))
-        nodes = children[rows, found]
-        texts = [texts[row] + bytes([byte]) for row, byte in zip(rows.tolist(), found.tolist(), strict=True)]
-        keys += [text.decode() for text, node in zip(texts, nodes.tolist(), strict=True) if has_value[node]]
-    return keys
-
-
 def _values(proto: Any, tokenizer: AlbertTokenizer) -> dict[str, Any]:
     """The content of the file."""
     specials = {"<pad>": tokenizer.pad_id, "<unk>": tokenizer.unk_id, "[CLS]": tokenizer.cls_id}
@@ -278,35 +254,6 @@ def _table_of_characters(model: SentencePieceProcessor, rules: Normalization) ->
     if rules.keep_accents:  # several characters are not composed with their neighbours
         table = {c: _STOP + found + _STOP if len(found) > 1 else found for c, found in table.items()}
     return compiled_charsmap(table)
-
-
-def all_characters() -> list[str]:
-    """Every character that a table may replace, without the one that separates them in a text."""
-    codes = chain(
-        range(1, 0xD800), range(0xE000, ord(_BREAK)), range(0x10000, 0x30000), range(0xE0000, 0xE0200)
-    )
-    return [chr(code) for code in codes if code != ord(SEPARATOR)]
-
-
-def compiled_charsmap(table: Mapping[str, str]) -> bytes:
-    """A table of texts and what replaces them, as the trainer of SentencePiece compiles it."""
-    rules = "".join(
-        "\t".join(" ".join(f"{ord(character):x}" for character in text) for text in item) + "\n"
-        for item in table.items()
-        if item[0] != item[1]
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        path, model = Path(folder, "rules.tsv"), io.BytesIO()
-        path.write_text(rules or _RULE_WITHOUT_EFFECT, encoding="utf-8")
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(["a"]),
-            model_writer=model,
-            model_type="char",
-            vocab_size=5,
-            normalization_rule_tsv=str(path),
-            minloglevel=2,
-        )
-    return _MODEL.FromString(model.getvalue()).normalizer_spec.precompiled_charsmap
 
 
 def _ranges(codes: Iterable[int]) -> str:

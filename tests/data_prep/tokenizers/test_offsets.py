@@ -18,7 +18,7 @@ def test_tables_of_more_bytes_than_the_file_has(tmp_path, shape):
     with zipfile.ZipFile(tmp_path / "tables.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("rows.npy", header.getvalue() + bytes(min(shape[0], 1 << 27)))
     with pytest.raises(InputError, match="must hold the tables of a tokenizer. It does not: .*bytes"):
-        OffsetTables.read(tmp_path / "tables.npz")
+        OffsetTables.read(tmp_path / "tables.npz", "a vocabulary")
 
 
 @pytest.mark.slow

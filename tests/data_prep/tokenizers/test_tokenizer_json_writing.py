@@ -7,9 +7,10 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer
 
 from data_prep.tokenizers import tokenizer_json_writing
+from data_prep.tokenizers.charsmap import charsmap_keys
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.tokenizer_json import other_ids, read_tokenizer_json
-from data_prep.tokenizers.tokenizer_json_writing import charsmap_keys, write_tokenizer_json
+from data_prep.tokenizers.tokenizer_json_writing import write_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.data_prep.nasty import LINES
 
