@@ -18,7 +18,7 @@ import io
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,7 @@ from data_prep.tokenizers.tokenizer_json_writing import is_tie, write_tokenizer_
 from data_prep.tokenizers.vocabulary import Vocabulary
 from data_prep.tokenizers.vocabulary_training import USER_SYMBOLS
 
+Ids = dict[str, list[list[int]]]  # of the lines of each language
 _KEPT = Normalization(keep_accents=True)
 _CASED = Normalization(do_lower_case=False, keep_accents=True)
 
@@ -174,20 +175,23 @@ def compare(vocabulary: Vocabulary, texts: dict[str, list[str]], folder: Path) -
 
     from data_prep.in_graph import make_graph_tokenizer
 
-    def ids(tokenizer) -> Callable[[Sequence[str]], list[list[int]]]:
-        return lambda lines: [ids.tolist() for ids in tokenizer.encode_batch(list(lines))]
+    def ids(tokenizer) -> Ids:
+        return {name: [i.tolist() for i in tokenizer.encode_batch(lines)] for name, lines in texts.items()}
 
-    def others(path: Path) -> Callable[[Sequence[str]], list[list[int]]]:
+    def others(path: Path) -> Ids:
         tokenizer = Tokenizer.from_file(str(path))
-        return lambda lines: [e.ids for e in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
+        return {
+            name: [encoding.ids for encoding in tokenizer.encode_batch(lines, add_special_tokens=False)]
+            for name, lines in texts.items()
+        }
 
     scores = _scores(vocabulary)
     tokenizer = vocabulary.tokenizer()
 
-    def cell(found, expected, note: str = "") -> str:
+    def cell(found: Ids, expected: Ids, note: str = "") -> str:
         differing: dict[str, dict[str, int]] = {"told" if note else "differ": {}, "ties": {}}
-        for language, lines in texts.items():
-            for a, b in zip(found(lines), expected(lines), strict=True):
+        for language in texts:
+            for a, b in zip(found[language], expected[language], strict=True):
                 if a != b:
                     tie = scores and is_tie(tokenizer, scores, a, b)
                     counts = differing["ties" if tie else "told" if note else "differ"]
@@ -214,7 +218,7 @@ def compare(vocabulary: Vocabulary, texts: dict[str, list[str]], folder: Path) -
         write_json(written, wordpiece_of_transformers(vocabulary))
     result = {
         "note": note,
-        "graph": cell(lambda lines: graph.tokenize(list(lines)).to_list(), ours),
+        "graph": cell({name: graph.tokenize(lines).to_list() for name, lines in texts.items()}, ours),
         "portable": cell(ids(saved.tokenizer()), ours),
     }
     if written.exists():

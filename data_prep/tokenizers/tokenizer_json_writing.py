@@ -105,7 +105,7 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> str:
     def has_number(line: str) -> bool:
         return bool(_NUMBER.search("".join(tokenizer.pieces[i] for i in tokenizer.encode(line))))
 
-    for line in differing(list(_trial_lines(proto))):
+    for line in differing(list(_trial_lines(proto, tokenizer.normalization))):
         if not has_number(line):
             word = next(differing(line.split()), line)
             return _not_written(repr(word), proto.trainer_spec.ModelType.Name(proto.trainer_spec.model_type))
@@ -129,7 +129,7 @@ def is_tie(tokenizer: AlbertTokenizer, scores: Sequence[float], ours: list[int],
     return texts[0] == texts[1] and math.isclose(*sums, rel_tol=1e-6)
 
 
-def _trial_lines(proto: Any) -> Iterator[str]:
+def _trial_lines(proto: Any, rules: Normalization) -> Iterator[str]:
     """Texts on which another tokenizer must give the same ids."""
     yield from _LINES
     texts = [piece.piece.replace(SPACE, " ").strip() for piece in proto.pieces if piece.type in _TEXTS]
@@ -139,10 +139,14 @@ def _trial_lines(proto: Any) -> Iterator[str]:
     # Of other planes, tokenizers does not compose what is new in Unicode.
     keys = charsmap_keys(proto.normalizer_spec.precompiled_charsmap)
     yield from _in_lines(f"a{key}b" for key in keys if max(key) < "\U00010000")
-    # Not ideographs and syllables, which no rule replaces, unless they are among the keys.
-    ranges = ((1, 0x3400), (0xA000, 0xAC00), (0xF900, ord(_BREAK)), (0x10000, 0x20000), (0x2F800, 0x2FA20))
-    characters = (chr(code) for first, end in (*ranges, (0xE0000, 0xE0200)) for code in range(first, end))
-    yield from _in_lines(f"A{character}b {character}" for character in characters)
+    # Beside the keys, what the rules change and what may belong to the character before it; not syllables.
+    yield from _in_lines(
+        f"A{character}b {character}"
+        for character in all_characters()
+        if unicodedata.category(character)[0] in "MZ"
+        or unicodedata.category(character) in ("Cc", "Cf")
+        or (normalize(character, rules) != character and not "가" <= character <= "힣")
+    )
 
 
 _TEXTS = (_PIECE.NORMAL, _PIECE.USER_DEFINED)

@@ -80,7 +80,7 @@ REPORTED = [
 @pytest.fixture
 def few_trials(monkeypatch):
     lines = tokenizer_json_writing._LINES
-    monkeypatch.setattr(tokenizer_json_writing, "_trial_lines", lambda proto: iter(lines))
+    monkeypatch.setattr(tokenizer_json_writing, "_trial_lines", lambda proto, rules: iter(lines))
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_what_would_get_other_ids_is_not_written(few_trials, monkeypatch, tmp_pa
     if kind == "another table":
         keys = charsmap_keys(proto.normalizer_spec.precompiled_charsmap)
         assert keys == ["caf"]
-        monkeypatch.setattr(tokenizer_json_writing, "_trial_lines", lambda proto: iter(["a", "acafb"]))
+        monkeypatch.setattr(tokenizer_json_writing, "_trial_lines", lambda proto, rules: iter(["a", "acafb"]))
     note = write_tokenizer_json(vocabulary, tmp_path / "tokenizer.json")
     assert "no tokenizer.json" in note and "reads as a Unigram model" in note
     assert not (tmp_path / "tokenizer.json").exists()
