@@ -81,6 +81,8 @@ def other_ids(path: Path) -> str:
         texts.append("numbers with a comma")
     if added:
         texts.append(f"words around {' '.join(added)}")
+    if SPACE not in pieces:
+        texts.append("unknown words in a row")
     if names == ["Metaspace"]:
         texts.append("texts with a space at the end, or several in a row")
     return ", ".join(texts)
@@ -191,6 +193,9 @@ def _rules_as_table(steps: list[Step], before: list[Step], proto: Any, path: Pat
     table = dict(zip(keys, normalized.split(SEPARATOR), strict=True))
     if "WhitespaceSplit" in kinds:
         table |= {c: " " for c, found in table.items() if found.isspace() and found not in "\x1c\x1d\x1e\x1f"}
+    for piece in proto.pieces:
+        if SPACE in piece.piece[1:]:  # no word has it
+            piece.type = _PIECE.UNUSED
     proto.normalizer_spec.precompiled_charsmap = compiled_charsmap(table | dict(replaced))
     proto.normalizer_spec.add_dummy_prefix = before[-1].get("prepend_scheme", "always") != "never"
     return _AS_IN_TABLE

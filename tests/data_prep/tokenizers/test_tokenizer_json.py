@@ -97,6 +97,14 @@ def test_rules_of_transformers_are_followed(foreign_model, tmp_path, normalizati
         assert tokenizer.encode(text) == ids_in_transformers(values, text), text
 
 
+def test_pieces_of_several_words_are_never_used(foreign_model, tmp_path):
+    """transformers looks for pieces in one word at a time."""
+    values = as_saved(foreign_model)
+    values["model"]["vocab"] += [["▁the▁house", -0.1], ["e▁", -0.1]]
+    tokenizer = read(tmp_path, values).tokenizer()
+    assert tokenizer.encode("the house") == ids_in_transformers(values, "the house")
+
+
 @pytest.fixture(scope="module")
 def foreign_model(tmp_path_factory):
     """A SentencePiece model with pieces of Korean, Hindi, Thai and Greek, in all forms of the characters."""
@@ -107,7 +115,7 @@ def foreign_model(tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize("rule", ["added token", "piece", "no words"])
+@pytest.mark.parametrize("rule", ["added token", "piece", "no piece for spaces", "no words"])
 def test_texts_with_other_ids_in_transformers(foreign_model, tmp_path, rule):
     values = as_saved(foreign_model)
     if rule == "added token":
@@ -116,6 +124,9 @@ def test_texts_with_other_ids_in_transformers(foreign_model, tmp_path, rule):
     elif rule == "piece":
         values["model"]["vocab"].append(("\u25811,", -3.0))
         expected = "numbers with a comma"
+    elif rule == "no piece for spaces":
+        values["model"]["vocab"] = [[p + "x" * (p == "▁"), score] for p, score in values["model"]["vocab"]]
+        expected = "unknown words in a row"
     else:
         values["pre_tokenizer"]["pretokenizers"].pop(0)
         expected = "texts with a space at the end, or several in a row"
