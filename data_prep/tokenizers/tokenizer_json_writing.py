@@ -138,6 +138,8 @@ def _trial_lines(proto: Any, rules: Normalization) -> Iterator[str]:
     yield from _in_lines(unicodedata.normalize("NFD", text.upper()) for text in texts)
     # Of other planes, tokenizers does not compose what is new in Unicode.
     keys = charsmap_keys(proto.normalizer_spec.precompiled_charsmap)
+    # Nearly all keys of three characters are Korean syllables, 200,000 of them: a fiftieth is tried.
+    keys = [key for i, key in enumerate(keys) if len(key) != 3 or i % 50 == 0]
     yield from _in_lines(f"a{key}b" for key in keys if max(key) < "\U00010000")
     # Beside the keys, what the rules change and what may belong to the character before it; not syllables.
     yield from _in_lines(
