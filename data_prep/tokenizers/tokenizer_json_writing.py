@@ -138,7 +138,7 @@ def _trial_lines(proto: Any, rules: Normalization) -> Iterator[str]:
     yield from _in_lines(unicodedata.normalize("NFD", text.upper()) for text in texts)
     # Of other planes, tokenizers does not compose what is new in Unicode.
     keys = charsmap_keys(proto.normalizer_spec.precompiled_charsmap)
-    # Of 160,000 Korean syllables in three letters a fiftieth.
+    # Of 200,000 Korean syllables in three letters a fiftieth.
     keys = [key for i, key in enumerate(keys) if i % 50 == 0 or not _is_syllable_of_three(key)]
     yield from _in_lines(f"a{key}b" for key in keys if max(key) < "\U00010000")
     # Beside the keys, what the rules change and what may belong to the character before it; not syllables.
