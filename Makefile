@@ -16,11 +16,11 @@ demo: $(VENV)/.installed
 # In parts, each in new processes, because TensorFlow never frees the memory of what a process has traced.
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=25 $(SELECT)
 DATA = tests/data_prep
-MODEL = tests/conformance $(addprefix tests/albert_tf/,model optimizers)
+MODEL = tests/conformance $(addprefix tests/albert_tf/,kernels model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
-TASKS = tests/albert_tf/finetuning
-LAB = $(addprefix tests/albert_tf/,evaluation lab)
-FORMATS = $(addprefix tests/albert_tf/,pretrained conversion)
+TASKS = $(addprefix tests/albert_tf/,tasks finetuning)
+LAB = tests/albert_tf/lab
+FORMATS = $(addprefix tests/albert_tf/,checkpoints conversion)
 EXPORT_RUN = tests/export/test_run.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))

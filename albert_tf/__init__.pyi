@@ -1,16 +1,11 @@
 """The public names, for type checkers and editors; `__init__.py` imports each of them from here on first use."""
 
+from albert_tf.checkpoints.adapters import load_adapters as load_adapters
+from albert_tf.checkpoints.adapters import save_adapters as save_adapters
+from albert_tf.checkpoints.loading import Pretrained as Pretrained
+from albert_tf.checkpoints.loading import load_pretrained as load_pretrained
 from albert_tf.config import AlbertConfig as AlbertConfig
 from albert_tf.conversion.convert import convert as convert
-from albert_tf.finetuning.adapters import load_adapters as load_adapters
-from albert_tf.finetuning.adapters import save_adapters as save_adapters
-from albert_tf.finetuning.question_answering import QuestionAnswering as QuestionAnswering
-from albert_tf.finetuning.task_models import MultiLabelClassifier as MultiLabelClassifier
-from albert_tf.finetuning.task_models import MultipleChoice as MultipleChoice
-from albert_tf.finetuning.task_models import OrdinalClassifier as OrdinalClassifier
-from albert_tf.finetuning.task_models import TextClassifier as TextClassifier
-from albert_tf.finetuning.task_models import TextRegressor as TextRegressor
-from albert_tf.finetuning.token_classification import TokenClassifier as TokenClassifier
 from albert_tf.model.encoder import AlbertEncoder as AlbertEncoder
 from albert_tf.model.heads import MaskedLMHead as MaskedLMHead
 from albert_tf.model.heads import SentenceOrderHead as SentenceOrderHead
@@ -19,9 +14,14 @@ from albert_tf.optimizers import AdamW as AdamW
 from albert_tf.optimizers import Lamb as Lamb
 from albert_tf.optimizers import WarmupPolynomialDecay as WarmupPolynomialDecay
 from albert_tf.parameters import count_parameters as count_parameters
-from albert_tf.portable.loading import load_portable as load_portable
-from albert_tf.pretrained.loading import Pretrained as Pretrained
-from albert_tf.pretrained.loading import load_pretrained as load_pretrained
+from albert_tf.runtime.portable_loading import load_portable as load_portable
+from albert_tf.tasks.spans.model import QuestionAnswering as QuestionAnswering
+from albert_tf.tasks.task_models import MultiLabelClassifier as MultiLabelClassifier
+from albert_tf.tasks.task_models import MultipleChoice as MultipleChoice
+from albert_tf.tasks.task_models import OrdinalClassifier as OrdinalClassifier
+from albert_tf.tasks.task_models import TextClassifier as TextClassifier
+from albert_tf.tasks.task_models import TextRegressor as TextRegressor
+from albert_tf.tasks.words.model import TokenClassifier as TokenClassifier
 from data_prep.errors import InputError as InputError
 from data_prep.in_graph import make_graph_tokenizer as make_graph_tokenizer
 from data_prep.reading.dataset import pretraining_dataset as pretraining_dataset

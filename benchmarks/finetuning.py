@@ -116,10 +116,10 @@ def main(settings: FinetuningBenchmarkSettings) -> dict[str, Any]:
 
 def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
     """Writes the examples of all turns to a file of arrays and returns the size of the vocabulary."""
-    from data_prep.tasks.examples import Problems
-    from data_prep.tasks.features import text_features
-    from data_prep.tasks.reading import read_examples
-    from data_prep.tasks.task import find_task
+    from albert_tf.tasks.examples import Problems
+    from albert_tf.tasks.features import text_features
+    from albert_tf.tasks.reading import read_examples
+    from albert_tf.tasks.task import find_task
     from data_prep.tokenizers.vocabulary import load_tokenizer
 
     task = find_task(settings.task)

@@ -45,7 +45,7 @@ class Examples:
             return cls(ids, lengths, labels, int(arrays["per_turn"]))
 
     def turn(self, number: int) -> list[dict[str, np.ndarray]]:
-        """A turn's examples, in the form that `data_prep.tasks.features` returns."""
+        """A turn's examples, in the form that `albert_tf.tasks.features` returns."""
         ends, first = np.cumsum(self.lengths), number * self.per_turn
         return [
             {
@@ -84,7 +84,7 @@ def albert_tf(setup: Setup, pad: bool = False) -> Train:
     """This library: the model, optimizer, batches and training step of `albert finetune`."""
     import tensorflow as tf
 
-    from albert_tf.finetuning.objective import TaskObjective
+    from albert_tf.tasks.objective import TaskObjective
     from albert_tf.training.steps import OptimizerStep
     from albert_tf.training.strategy import divide_batches
 
@@ -133,7 +133,7 @@ def _classifier(setup: Setup, clip_norm: float | None = None):
 def _batches(setup: Setup, turn: int, count: int, pad: bool = False):
     """A turn's batches, as `albert finetune` makes them, and their shapes."""
     from albert_tf.finetuning.task_data import split_batches
-    from albert_tf.prediction.splits import EncodedSplit
+    from albert_tf.tasks.splits import EncodedSplit
 
     split, length = EncodedSplit("train", (), setup.examples.turn(turn)), setup.length if pad else None
     batches = split_batches(split, setup.batch_size, length, seed=SEED, num_epochs=None).take(count)

@@ -30,13 +30,13 @@ import numpy as np
 
 from albert_cli import program
 from albert_tf.lab.peer_processes import Peer
+from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.task import find_task
 from benchmarks.inference_peers import CALIBRATION_FILE, CALIBRATION_ROWS, OURS, PEERS, SAME_WEIGHTS
 from benchmarks.peer_settings import PeerSettings, find_peer, parse_shapes
 from benchmarks.task_data import make_features
 from data_prep.errors import InputError, check_at_least
-from data_prep.tasks.examples import Problems
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import find_task
 from data_prep.tokenizers.vocabulary import load_tokenizer
 
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.1}  # relative, for the mean absolute value
@@ -145,11 +145,11 @@ def task_cell(task_and_data: str, settings: InferenceSettings) -> Cell:
 
 def export_all(folder: Path, settings: InferenceSettings) -> dict[str, int]:
     """Exports an ALBERT-base with random weights in all formats; returns the sizes in bytes."""
+    from albert_tf.checkpoints.names import parameters
+    from albert_tf.checkpoints.stored import StoredModel
+    from albert_tf.checkpoints.tf1 import write_tf1
     from albert_tf.config import AlbertConfig
     from albert_tf.conversion.convert import convert
-    from albert_tf.pretrained.names import parameters
-    from albert_tf.pretrained.stored import StoredModel
-    from albert_tf.pretrained.tf1 import write_tf1
     from export.run import export_for_runtime, export_model
 
     config, rng = AlbertConfig(), np.random.default_rng(0)

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from albert_cli import program
-from data_prep.tasks.examples import Problems
-from data_prep.tasks.features import Features, choice_features, text_features, word_features
-from data_prep.tasks.own_data import labels_of
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import Task, find_task
-from data_prep.tasks.windows import question_windows, window_features
+from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.features import Features, choice_features, text_features, word_features
+from albert_tf.tasks.own_data import labels_of
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.windows import question_windows, window_features
+from albert_tf.tasks.task import Task, find_task
 from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer
 
 
@@ -105,7 +105,7 @@ def make_features(
 
 def padding(features: Sequence[Features], settings: TaskDataSettings) -> dict[str, float]:
     """The share of padding in an epoch for each of three ways to batch; each has every example once."""
-    from data_prep.reading.task_batches import BatchOrder, bucketed_batches
+    from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 
     similar, mixed = (BatchOrder(settings.seed, by_length=by_length) for by_length in (True, False))
     ways: dict[str, tuple[BatchOrder, int | None]] = {

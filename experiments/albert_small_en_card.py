@@ -14,9 +14,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from albert_cli import program
+from albert_tf.checkpoints.card import CARD_FILE, markdown_table, weights_hash
+from albert_tf.checkpoints.recognition import read
 from albert_tf.parameters import count_parameters
-from albert_tf.pretrained.card import CARD_FILE, markdown_table, weights_hash
-from albert_tf.pretrained.recognition import read
 from data_prep.files import read_json_object, write_text
 from experiments import downstream
 from experiments.albert_small_en import NAME

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from albert_cli import program
-from albert_tf.pretrained.card import markdown_table
+from albert_tf.checkpoints.card import markdown_table
 from data_prep.errors import InputError, check_among
 from data_prep.text.sources import expand_files
 from experiments.tokenizer_agreement import spread_lines
@@ -235,9 +235,9 @@ def with_mask(text: str) -> str:
 
 def id_encoder(init_checkpoint: str):
     """A function of texts that returns the inputs of an encoder."""
-    from albert_tf.portable.inputs import TEXT_INPUTS
-    from albert_tf.prediction.preprocessor import TextPreprocessor
-    from albert_tf.pretrained.recognition import read
+    from albert_tf.checkpoints.recognition import read
+    from albert_tf.runtime.portable_inputs import TEXT_INPUTS
+    from albert_tf.tasks.preprocessor import TextPreprocessor
 
     vocabulary = read(init_checkpoint).vocabulary
     assert vocabulary is not None

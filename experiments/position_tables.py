@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from albert_cli import program
+from albert_tf.checkpoints.card import markdown_table
 from albert_tf.lab.pretraining_runs import evaluations
-from albert_tf.pretrained.card import markdown_table
 from data_prep.errors import InputError
 from data_prep.files import write_text
 from experiments import small_budgets

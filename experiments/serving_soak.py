@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from albert_cli import program
-from albert_tf.portable.folder import is_portable
-from albert_tf.portable.loading import load_portable
+from albert_tf.runtime.portable_folder import is_portable
+from albert_tf.runtime.portable_loading import load_portable
 from data_prep.errors import InputError, check_at_least
 from data_prep.files import read_text
 from data_prep.text.sources import expand_files

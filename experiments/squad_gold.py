@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from albert_cli import program
-from albert_tf.evaluation.squad_metrics import exact
-from data_prep.tasks.examples import Problems, QuestionExample
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.squad import answer_span
-from data_prep.tasks.task import find_task
-from data_prep.tasks.windows import Window, question_windows
+from albert_tf.tasks.benchmarks.squad import answer_span
+from albert_tf.tasks.examples import Problems, QuestionExample
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.metrics import exact
+from albert_tf.tasks.spans.windows import Window, question_windows
+from albert_tf.tasks.task import find_task
 from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer
 
 

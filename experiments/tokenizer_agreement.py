@@ -28,7 +28,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_cli import program
-from albert_tf.pretrained.sources import SHIPPED_FOLDER
+from albert_tf.checkpoints.sources import SHIPPED_FOLDER
 from data_prep.errors import InputError
 from data_prep.files import read_text, write_json
 from data_prep.text.sources import expand_files

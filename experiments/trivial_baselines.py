@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from albert_cli import program
-from albert_tf.evaluation.classification_metrics import task_metrics
-from albert_tf.evaluation.squad_metrics import evaluate_squad1, evaluate_squad2
+from albert_tf.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.metrics import evaluate_squad1, evaluate_squad2
+from albert_tf.tasks.task import Task, find_task
+from albert_tf.tasks.texts.metrics import task_metrics
 from data_prep.errors import InputError
-from data_prep.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import Task, find_task
 from data_prep.text.documents import split_sentences
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
+from albert_tf.checkpoints.savedmodels import CONSTANT, WEIGHTS
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.pretrained.savedmodels import CONSTANT, WEIGHTS
 from albert_tf.training.steps import not_inlined
 
 

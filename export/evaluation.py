@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.finetuning.finetuned import Finetuned
-from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.portable.inputs import TEXT_INPUTS, as_task_outputs, to_hub_names
-from albert_tf.prediction.splits import BatchSize, as_split, by_row, numpy_batches
-from albert_tf.prediction.task_outputs import main_metric_of, metrics_of, predictions_of
-from albert_tf.pretrained.loading import Pretrained
+from albert_tf.checkpoints.loading import Pretrained
+from albert_tf.runtime.finetuned import Finetuned
+from albert_tf.runtime.portable_inputs import TEXT_INPUTS, as_task_outputs, to_hub_names
+from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.splits import BatchSize, as_split, by_row, numpy_batches
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_outputs import main_metric_of, metrics_of, predictions_of
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
-from data_prep.tasks.examples import Problems
-from data_prep.tasks.reading import read_examples
 from data_prep.text.sources import expand_files
 from export.portable import Runner
 from export.settings import Quantization

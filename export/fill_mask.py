@@ -7,11 +7,11 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.pretrained.loading import Pretrained
+from albert_tf.checkpoints.loading import Pretrained
+from albert_tf.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
-from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.masked_texts import GONE, MASK, glued_ids
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_pretrainer

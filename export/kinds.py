@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from albert_tf.finetuning.question_answering import QuestionAnswering
-from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import (
+from albert_tf.tasks.spans.model import QuestionAnswering
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_models import (
     TASK_MODELS,
     MultiLabelClassifier,
     MultipleChoice,
@@ -13,7 +13,7 @@ from albert_tf.finetuning.task_models import (
     TextClassifier,
     TextRegressor,
 )
-from albert_tf.finetuning.token_classification import TokenClassifier
+from albert_tf.tasks.words.model import TokenClassifier
 from data_prep.errors import InputError, check_choice
 from export.classifier import build_classifier
 from export.embedding import build_embedding

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.finetuning.task_models import MultipleChoice
+from albert_tf.tasks.task_models import MultipleChoice
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables
@@ -98,7 +98,7 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
 
 
 def asked(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
-    """Questions with an option filled in, as `data_prep.tasks.features.asked` does it.
+    """Questions with an option filled in, as `albert_tf.tasks.features.asked` does it.
 
     Args:
       questions: string (N,).

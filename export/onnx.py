@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.model.formulas import layer_norm_as_in_textbooks
-from albert_tf.portable.engines import open_engine
-from albert_tf.portable.folder import ONNX_FILE
-from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS
-from albert_tf.portable.settings import EngineSettings
+from albert_tf.kernels.formulas import layer_norm_as_in_textbooks
+from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engines import open_engine
+from albert_tf.runtime.portable_folder import ONNX_FILE
+from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS
 from export.onnx_graph import (
     allow_empty,
     fuse_layer_norms,

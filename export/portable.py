@@ -10,9 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.card import markdown_table
 from albert_tf.conversion.verification import TOLERANCE, OutputComparison, compare_outputs
-from albert_tf.portable.inputs import MASKED_POSITIONS
-from albert_tf.pretrained.card import markdown_table
+from albert_tf.runtime.portable_inputs import MASKED_POSITIONS
 from data_prep.errors import InputError
 
 # The logit of a token that cannot be in an answer, and of an option that is padding. float16 can hold it.

@@ -6,19 +6,19 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.loading import Pretrained
 from albert_tf.conversion.verification import random_inputs
-from albert_tf.finetuning.question_answering import QuestionAnswering
-from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import (
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
+from albert_tf.tasks.spans.model import QuestionAnswering
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_models import (
     MultiLabelClassifier,
     MultipleChoice,
     TextClassifier,
     TextRegressor,
 )
-from albert_tf.finetuning.token_classification import TokenClassifier
-from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
-from albert_tf.pretrained.loading import Pretrained
+from albert_tf.tasks.words.model import TokenClassifier
 from export.embedding import check_pooling, mean_of_tokens
 from export.fill_mask import check_fill_mask
 from export.portable import Portable, at_least_masked

@@ -10,16 +10,16 @@ from typing import Any, get_args
 import keras
 import numpy as np
 
+from albert_tf.checkpoints.card import CARD_FILE, Usage, write_card, written_by
+from albert_tf.checkpoints.loading import Pretrained
+from albert_tf.checkpoints.output_folder import check_replaceable, replaced_folder
+from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal
-from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.model.execution import layers_made_by
-from albert_tf.portable.folder import write_manifest, write_tables
-from albert_tf.prediction.trained_model import USUAL_ANSWER_LENGTH
-from albert_tf.pretrained.card import CARD_FILE, Usage, write_card, written_by
-from albert_tf.pretrained.loading import Pretrained
-from albert_tf.pretrained.output_folder import check_replaceable, replaced_folder
-from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
+from albert_tf.runtime.portable_folder import write_manifest, write_tables
+from albert_tf.runtime.trained_model import USUAL_ANSWER_LENGTH
+from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError, check_choice
 from data_prep.files import check_is_folder
 from export.constants import layer_with_constants, leave_out_constants

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.portable.inputs import from_hub_names
+from albert_tf.runtime.portable_inputs import from_hub_names
 from export.checks import checked_inputs, feature_checks
 
 EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")

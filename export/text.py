@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.finetuning.task_model import TaskModel
+from albert_tf.tasks.features import SURROUNDING_SYMBOLS
+from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import needs_extra
-from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.checks import checked_lengths
 from export.savedmodel import Export, function_of_ids

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.token_classification import TokenClassifier
+from albert_tf.tasks.features import SURROUNDING_SYMBOLS
+from albert_tf.tasks.words.model import TokenClassifier
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.in_graph.character_ops import looked_up
-from data_prep.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.tokenizers.normalization import WHITE_SPACE
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from albert_tf.pretrained.card import Usage, pipeline_of, python_block
+from albert_tf.checkpoints.card import Usage, pipeline_of, python_block
 from export.kinds import KINDS
 from export.onnx import ONNX
 from export.portable import Portable, Runtime

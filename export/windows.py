@@ -1,10 +1,10 @@
-"""Sliding windows over long contexts as TensorFlow ops, equal to `data_prep.tasks.windows`."""
+"""Sliding windows over long contexts as TensorFlow ops, equal to `albert_tf.tasks.spans.windows`."""
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.prediction.preprocessor import QuestionPreprocessor
+from albert_tf.tasks.preprocessor import QuestionPreprocessor
 from data_prep.in_graph import GraphTokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 

@@ -142,7 +142,7 @@ def pretraining_files(tmp_path_factory) -> PretrainingFiles:
 def finetuning_files(tmp_path_factory):
     """A tiny checkpoint with its vocabulary, and data of each kind of task."""
     from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
-    from tests.albert_tf.finetuning.files import write_files
+    from tests.albert_tf.tasks.files import write_files
     from tests.data_prep.conftest import write_story
 
     folder = tmp_path_factory.mktemp("finetuning")

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
-from albert_tf.evaluation.run_predictions import Probabilities, probabilities_file, write_probabilities
-from data_prep.tasks.task import TASKS
+from albert_tf.tasks.run_predictions import Probabilities, probabilities_file, write_probabilities
+from albert_tf.tasks.task import TASKS
 from tests.data_prep.conftest import write_story
 from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, run_together

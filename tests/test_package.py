@@ -23,8 +23,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 PACKAGES = ("albert_cli", "albert_tf", "data_prep", "export")
 IN_REQUIREMENTS = ("metrics", "plot", "text", "tfds")  # the extras whose packages requirements.txt has, too
 OPTIONAL_MODULES = ("matplotlib", "scipy", "sklearn", "seqeval", "tensorflow_datasets", "tensorflow_text")
-# Behind a check of their own, in export/portable.py, albert_tf/portable/engines.py, albert_tf/conversion/peers.py,
-# data_prep/prepare/beam.py and, of Keras' backend, albert_tf/model/formulas.py.
+# Behind a check of their own, in export/portable.py, albert_tf/runtime/engines.py, albert_tf/conversion/peers.py,
+# data_prep/prepare/beam.py and, of Keras' backend, albert_tf/kernels/formulas.py.
 CHECKED = {
     "ai_edge_litert",
     "apache_beam",

@@ -7,14 +7,14 @@ from cyclopts import Parameter
 
 from albert_cli.commands.portable_models import is_portable_model
 from albert_cli.commands.terminal import import_tensorflow, print_message
-from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
-from albert_tf.pretrained.sources import SourceFlags
+from albert_tf.checkpoints.sources import SourceFlags
+from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
+from albert_tf.tasks.columns import Columns
 from data_prep.console import working
 from data_prep.errors import InputError
-from data_prep.tasks.columns import Columns
 
 if TYPE_CHECKING:
-    from albert_tf.prediction.vector_stream import Embed
+    from albert_tf.runtime.vector_stream import Embed
 
 
 def embed(
@@ -59,7 +59,7 @@ def embed(
         raise InputError(f"--output must end in .npy. Received {output}.")
     named = Columns.named(column_names)
     vectors_of, columns = _read_embedder(model_dir, SourceFlags(albert_config_file, vocab_file), portable)
-    from albert_tf.prediction.vector_stream import arriving_texts, write_json_vectors, write_vector_file
+    from albert_tf.runtime.vector_stream import arriving_texts, write_json_vectors, write_vector_file
 
     texts = arriving_texts(sys.stdin.buffer, columns, input_format, named)
     if output is None:
@@ -77,9 +77,9 @@ def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings)
     TensorFlow is imported for all but portable ones.
     """
     if is_portable_model(model_dir, flags, settings):
-        from albert_tf.portable.folder import PortableFolder
-        from albert_tf.portable.loading import load_folder
-        from albert_tf.portable.text_model import PortableEmbedding
+        from albert_tf.runtime.portable_folder import PortableFolder
+        from albert_tf.runtime.portable_loading import load_folder
+        from albert_tf.runtime.portable_text_model import PortableEmbedding
 
         model = load_folder(PortableFolder(model_dir), settings)
         if not isinstance(model, PortableEmbedding):
@@ -89,7 +89,7 @@ def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings)
             )
         return lambda texts: model(texts)["embedding"], Columns()
     import_tensorflow()
-    from albert_tf.pretrained.loading import as_pretrained, read_source
+    from albert_tf.checkpoints.loading import as_pretrained, read_source
 
     stored = read_source(model_dir, flags)
     return as_pretrained(stored, dtype="float32").embed, stored.columns

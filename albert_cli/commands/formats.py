@@ -6,10 +6,10 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
-from albert_tf.pretrained.names import FileDtype, Writable
-from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
+from albert_tf.checkpoints.names import FileDtype, Writable
+from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
+from albert_tf.tasks.task import find_task
 from data_prep.console import open_console, working
-from data_prep.tasks.task import find_task
 from export.settings import ExportSettings
 
 
@@ -155,7 +155,7 @@ def models() -> None:
       albert finetune --task=rte --data_dir=glue \\
           --init_checkpoint=albert_base_v2 --output_dir=runs/rte --do_train
     """
-    from albert_tf.pretrained.sources import named_models
+    from albert_tf.checkpoints.sources import named_models
 
     table = Table("name", "parameters", "size", "files", box=None, pad_edge=False)
     for column in table.columns[1:3]:

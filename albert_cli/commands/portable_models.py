@@ -1,7 +1,7 @@
 """Which commands' models run without TensorFlow, and the flags that go with them."""
 
-from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
-from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
+from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
+from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
 from data_prep.errors import InputError
 
 
@@ -11,7 +11,7 @@ def is_portable_model(model_dir: str, flags: SourceFlags, settings: EngineSettin
     Raises:
       InputError: there are flags for the other kind of model.
     """
-    from albert_tf.portable.folder import is_portable
+    from albert_tf.runtime.portable_folder import is_portable
 
     if is_portable(model_dir):
         if flags != NO_FLAGS:

@@ -11,17 +11,17 @@ from cyclopts import Parameter
 
 from albert_cli.commands.portable_models import is_portable_model
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
-from albert_tf.portable.settings import USUAL_ENGINE, EngineSettings
-from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags, names_in
+from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
+from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
+from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
+from albert_tf.tasks.task import Task, TaskKind, find_task, wrong_kind
 from data_prep.console import working
 from data_prep.errors import InputError, check_given_once
 from data_prep.files import read_json_object
-from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
-from data_prep.tasks.task import Task, TaskKind, find_task, wrong_kind
 
 if TYPE_CHECKING:
-    from albert_tf.prediction.trained_model import TrainedModel
-    from data_prep.tasks.examples import Problems
+    from albert_tf.runtime.trained_model import TrainedModel
+    from albert_tf.tasks.examples import Problems
 
 
 def predict(
@@ -82,8 +82,8 @@ def predict(
         )
     named = Columns.named(column_names)
     model = _read_model(model_dir, flags, find_task(task).kind if task else None, portable)
-    from albert_tf.prediction.predictor import Predictor, predict_stream
-    from albert_tf.prediction.splits import BatchSize
+    from albert_tf.runtime.predictor import Predictor, predict_stream
+    from albert_tf.tasks.splits import BatchSize
 
     size = BatchSize(batch_size, batch_tokens)
     predictor = Predictor(model, size=size, max_answer_length=max_answer_length)
@@ -182,7 +182,7 @@ def _score_file(
     task: str, predictions: str, gold: str, null_odds: str | None, na_prob_thresh: float, columns: Columns
 ) -> Mapping[str, Any]:
     """The metrics of a file of predictions."""
-    from albert_tf.evaluation.scores import score_predictions
+    from albert_tf.tasks.scores import score_predictions
 
     with _noted_problems() as problems:
         return score_predictions(
@@ -199,7 +199,7 @@ def _score_file(
 @contextlib.contextmanager
 def _noted_problems() -> Iterator["Problems"]:
     """Collects unusable rows, and prints them at the end, also after an error."""
-    from data_prep.tasks.examples import Problems
+    from albert_tf.tasks.examples import Problems
 
     problems = Problems()
     try:
@@ -213,21 +213,21 @@ def _read_model(
 ) -> "TrainedModel":
     """A fine-tuned model of any format; TensorFlow is imported for all but portable ones."""
     if is_portable_model(model_dir, flags, settings):
-        from albert_tf.portable.task_model import PortableTaskModel
+        from albert_tf.runtime.portable_task_model import PortableTaskModel
 
         model = PortableTaskModel(model_dir, settings)
         if isinstance(task, str) and task != model.kind:
             raise wrong_kind(task, model_dir, model.kind)
         return model
     import_tensorflow()
-    from albert_tf.finetuning.finetuned import read_finetuned
+    from albert_tf.runtime.finetuned import read_finetuned
 
     return read_finetuned(model_dir, flags, task)
 
 
 def _evaluate_model(model: "TrainedModel", task: Task, gold: str, columns: Columns) -> Mapping[str, float]:
     """The metrics of a fine-tuned model on a dev set."""
-    from albert_tf.prediction.trained_model import predict_task
+    from albert_tf.runtime.trained_model import predict_task
 
     with _noted_problems() as problems, working(f"evaluating on {gold}"):
         found = predict_task(model, task, gold, problems, columns=model.columns.replaced_by(columns))
@@ -269,7 +269,7 @@ def ensemble(
         without it.
       output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.
     """
-    from albert_tf.evaluation.ensemble import check_has_runs, report_runs
+    from albert_tf.tasks.benchmarks.ensemble import check_has_runs, report_runs
 
     check_has_runs(runs)
     folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
@@ -284,7 +284,7 @@ def ensemble(
 
     def predict_member(member: str, problems: "Problems"):
         import_tensorflow()
-        from albert_tf.finetuning import finetuned
+        from albert_tf.runtime import finetuned
 
         with working(f"predicting with {member}"):
             return finetuned.predict_member(member, found_task, split, data_dir, flags, problems, columns)
@@ -321,7 +321,7 @@ def submission(*runs: str, output: str) -> None:
         with the best result on the dev set is used.
       output: zip file to write.
     """
-    from albert_tf.evaluation.submission import write_glue_zip
+    from albert_tf.tasks.benchmarks.submission import write_glue_zip
 
     pairs = [run.partition("=") for run in runs]
     if not pairs or not all(folder for _, _, folder in pairs):

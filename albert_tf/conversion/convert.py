@@ -7,26 +7,26 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
+from albert_tf.checkpoints.card import LIBRARIES, TITLES, Usage, write_card
+from albert_tf.checkpoints.heads import choose_task
+from albert_tf.checkpoints.huggingface import write_huggingface
+from albert_tf.checkpoints.kerashub import write_kerashub
+from albert_tf.checkpoints.loading import read_source
+from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writable
+from albert_tf.checkpoints.output_folder import check_replaceable, replaced_folder
+from albert_tf.checkpoints.own import MODEL_FILE, write_facts, write_keras
+from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
+from albert_tf.checkpoints.stored import StoredModel, read_optional_json
+from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.examples import example_for
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
-from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.prediction.task_outputs import EVEN_ODDS, null_threshold_of
-from albert_tf.pretrained.card import LIBRARIES, TITLES, Usage, write_card
-from albert_tf.pretrained.heads import choose_task
-from albert_tf.pretrained.huggingface import write_huggingface
-from albert_tf.pretrained.kerashub import write_kerashub
-from albert_tf.pretrained.loading import read_source
-from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writable
-from albert_tf.pretrained.output_folder import check_replaceable, replaced_folder
-from albert_tf.pretrained.own import MODEL_FILE, write_facts, write_keras
-from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.sources import NO_FLAGS, SourceFlags
-from albert_tf.pretrained.stored import StoredModel, read_optional_json
-from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.tasks.task import TaskKind
+from albert_tf.tasks.task_models import TASK_MODELS
+from albert_tf.tasks.task_outputs import EVEN_ODDS, null_threshold_of
 from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError, check_choice
-from data_prep.tasks.task import TaskKind
 
 
 def _write_keras(stored: StoredModel, folder: Path) -> list[str]:

@@ -2,9 +2,9 @@
 
 import textwrap
 
-from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.names import Writable
-from albert_tf.pretrained.stored import StoredModel
+from albert_tf.checkpoints.names import Writable
+from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.tasks.task_models import TASK_MODELS
 
 _PRETRAINED: dict[Writable, str] = {
     "tf1": """

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_HEAD
+from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import peers
-from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.pretrained.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_HEAD
-from albert_tf.pretrained.stored import StoredModel
+from albert_tf.tasks.task_models import TASK_MODELS
 from data_prep.errors import InputError
 
 TOLERANCE = 1e-4  # of an output's largest number, or of 1; summation in another order stays far below

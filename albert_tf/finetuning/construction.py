@@ -6,21 +6,21 @@ from typing import Any
 
 import keras
 
+from albert_tf.checkpoints.adapters import load_adapters
+from albert_tf.checkpoints.loading import Pretrained, load_pretrained
+from albert_tf.checkpoints.names import OPTIONAL_PARTS
 from albert_tf.config import AlbertConfig, ResizePositions
-from albert_tf.finetuning.adapters import load_adapters
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import TASK_MODELS
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import distinct_layers
-from albert_tf.prediction.preprocessor import PREPROCESSORS, Preprocessor
-from albert_tf.pretrained.loading import Pretrained, load_pretrained
-from albert_tf.pretrained.names import OPTIONAL_PARTS
+from albert_tf.tasks.preprocessor import PREPROCESSORS, Preprocessor
+from albert_tf.tasks.task import Task
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_models import TASK_MODELS
 from albert_tf.training.weights import assign
 from data_prep.errors import InputError
-from data_prep.tasks.task import Task
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 

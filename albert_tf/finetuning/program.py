@@ -5,13 +5,14 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checkpoints.own import is_run
+from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.finetuning.construction import (
     build_task_model,
     choose_vocabulary,
     make_preprocessor,
     read_initial_model,
 )
-from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.recipes import choose_length, resolve
 from albert_tf.finetuning.run import FinetuningRun
 from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results, trained_seeds
@@ -24,11 +25,12 @@ from albert_tf.finetuning.task_data import (
     warning_of_many_classes,
     with_class_weights,
 )
-from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
-from albert_tf.prediction.task_outputs import main_metric_of
-from albert_tf.pretrained.own import is_run
-from albert_tf.pretrained.stored import read_optional_json
+from albert_tf.tasks.feature_cache import examples_hash
+from albert_tf.tasks.inference import Inference
+from albert_tf.tasks.task import Task, find_task
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_outputs import main_metric_of
 from albert_tf.training.device_settings import check_batch_divides
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
@@ -36,8 +38,6 @@ from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import check_agreement, check_memory, is_chief, make_strategy
 from data_prep.errors import InputError
 from data_prep.files import write_json
-from data_prep.tasks.feature_cache import examples_hash
-from data_prep.tasks.task import Task, find_task
 
 # Flags that the saved model has for good.
 _OF_THE_MODEL = (
@@ -136,7 +136,7 @@ class TrainingRun(FinetuningRun):
         if warning := warning_of_many_classes(self.task, self.labels, len(examples)):
             self.say(warning)
         if self.settings.do_eval and self.task.kind != "question_answering":
-            import albert_tf.evaluation.classification_metrics  # noqa: F401  if scikit-learn is missing: now
+            import albert_tf.tasks.texts.metrics  # noqa: F401  if scikit-learn is missing: now
         self.examples_sha256 = examples_hash(examples)
         split = self.as_split(name, examples)
         if weights := self.settings.class_weights:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.tasks.task import Task, find_task
+from albert_tf.tasks.task_batches import batches_per_epoch
 from albert_tf.training.device_settings import at_most
 from data_prep.errors import InputError
-from data_prep.reading.task_batches import batches_per_epoch
-from data_prep.tasks.task import Task, find_task
 
 # Defaults: the number of evaluations (or logged steps) in a run, and the most steps between two of them.
 _EVALUATIONS, _MOST_STEPS_BETWEEN_EVALUATIONS = 20, 1000

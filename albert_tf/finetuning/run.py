@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.evaluation.run_predictions import keep_predictions
-from albert_tf.finetuning.inference import Inference
 from albert_tf.finetuning.run_folder import SeedFolder, trained_seeds
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.finetuning.task_data import read_split, split_batches
-from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.prediction.preprocessor import Preprocessor
-from albert_tf.prediction.splits import EncodedSplit, as_split, by_row, count_cut
-from albert_tf.prediction.task_outputs import (
+from albert_tf.tasks.examples import Problems, QuestionExample, WordsExample
+from albert_tf.tasks.inference import Inference
+from albert_tf.tasks.preprocessor import Preprocessor
+from albert_tf.tasks.run_predictions import keep_predictions
+from albert_tf.tasks.spans.windows import report_unreachable
+from albert_tf.tasks.splits import EncodedSplit, as_split, by_row, count_cut
+from albert_tf.tasks.task import Task
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_outputs import (
     Predictions,
     has_answers,
     metrics_with_loss,
@@ -29,9 +32,6 @@ from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.strategy import check_agreement, is_chief
 from data_prep.console import open_console
 from data_prep.errors import InputError
-from data_prep.tasks.examples import Problems, QuestionExample, WordsExample
-from data_prep.tasks.task import Task
-from data_prep.tasks.windows import report_unreachable
 
 
 class FinetuningRun:

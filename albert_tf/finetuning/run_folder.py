@@ -17,16 +17,16 @@ from typing import Any
 import keras
 from rich.table import Table
 
+from albert_tf.checkpoints.adapters import ADAPTERS_FILE, save_adapters
+from albert_tf.checkpoints.keras_files import check_size, check_weights, keras_reason, read_description
+from albert_tf.checkpoints.own import MODEL_FILE
+from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.adapters import ADAPTERS_FILE, save_adapters
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FIXED
-from albert_tf.finetuning.task_model import TaskModel
-from albert_tf.finetuning.task_models import TASK_MODELS
-from albert_tf.prediction.preprocessor import PREPROCESSORS
-from albert_tf.pretrained.keras_files import check_size, check_weights, keras_reason, read_description
-from albert_tf.pretrained.own import MODEL_FILE
-from albert_tf.pretrained.stored import read_optional_json
+from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_models import TASK_MODELS
 from albert_tf.training.run_files import (
     CHECKPOINTS,
     RESULTS_FILE,

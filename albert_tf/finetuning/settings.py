@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from albert_tf.checkpoints.sources import names_in
 from albert_tf.config import ResizePositions
-from albert_tf.pretrained.sources import names_in
+from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
 from albert_tf.training.device_settings import DeviceSettings
 from data_prep.errors import InputError, check_at_least
-from data_prep.tasks.columns import LABEL_SEPARATOR, Columns
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.prediction.splits import EncodedSplit
+from albert_tf.tasks.examples import ChoiceExample, Example, Problems
+from albert_tf.tasks.own_data import labels_of
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.splits import EncodedSplit
+from albert_tf.tasks.task import TASKS, Task
+from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
+from albert_tf.tasks.texts.rows import as_number, as_ordinals
 from data_prep.errors import InputError
-from data_prep.reading.task_batches import BatchOrder, bucketed_batches
-from data_prep.tasks.examples import ChoiceExample, Example, Problems
-from data_prep.tasks.own_data import labels_of
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import TASKS, Task
-from data_prep.tasks.text_rows import as_number, as_ordinals
 
 _FEW_CLASSES = 20  # may have few examples each
 

@@ -11,11 +11,11 @@ import keras
 import tensorflow as tf
 
 from albert_tf.finetuning.construction import rate_factors
-from albert_tf.finetuning.objective import TaskObjective
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.run_folder import SeedFolder
-from albert_tf.finetuning.task_model import TaskModel
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.tasks.objective import TaskObjective
+from albert_tf.tasks.task_model import TaskModel
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_files import read_metrics

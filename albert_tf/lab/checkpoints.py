@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.named_paths import NamedPath, parse_named_paths
 from albert_tf.parameters import count_parameters, distinct_layers
-from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import StoredModel, check_vocabulary
 from data_prep.errors import InputError, check_given_once
 from data_prep.tokenizers.vocabulary import Vocabulary
 

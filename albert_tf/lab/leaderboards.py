@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.evaluation.scores import GLUE_TASKS, glue_average, task_score
 from albert_tf.lab import paper
 from albert_tf.lab.environment import describe_environment
 from albert_tf.lab.finetuned_runs import FinetunedRun, TaskReport, gold_of, read_runs, task_report
 from albert_tf.lab.results import Column, ResultRow, Results
 from albert_tf.lab.tables import write_results
+from albert_tf.tasks.scores import GLUE_TASKS, glue_average, task_score
+from albert_tf.tasks.task import TASKS
 from data_prep.errors import InputError
-from data_prep.tasks.task import TASKS
 
 ENSEMBLE = "ensemble"
 _KEPT_SETTINGS = (

@@ -10,9 +10,9 @@ import keras
 from keras import ops
 
 from albert_tf.config import Remat
-from albert_tf.model.formulas import value_inside
+from albert_tf.kernels.formulas import value_inside
+from albert_tf.kernels.padding import Unpadding, remove_padding, restore_zero_padding
 from albert_tf.model.layers import FeedForward, SelfAttention, mask_scores_of
-from albert_tf.model.padding import Unpadding, remove_padding, restore_zero_padding
 
 Blocks = list[tuple[SelfAttention, FeedForward]]  # of one layer, `inner_group_num` of them
 

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.formulas import (
+from albert_tf.kernels.formulas import (
     attention_probabilities,
     gelu_after_product,
     gelu_of_sum,
@@ -20,7 +20,7 @@ from albert_tf.model.formulas import (
     normalize_sum,
     opaque,
 )
-from albert_tf.model.padding import remove_padding, restore_padding
+from albert_tf.kernels.padding import remove_padding, restore_padding
 
 # Added to the scores of masked keys, as in the original: large enough to vanish in the softmax, small
 # enough that a row in which every key is masked stays finite in any dtype.

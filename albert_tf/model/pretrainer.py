@@ -7,9 +7,9 @@ from keras import ops
 
 import albert_tf.optimizers  # registers the optimizers that a saved model may have been compiled with
 from albert_tf.config import AlbertConfig, Remat
+from albert_tf.kernels.formulas import cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.execution import remat_level
-from albert_tf.model.formulas import cross_entropy
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
 from albert_tf.model.keras_model import AlbertModel
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import keras
 
+from albert_tf.checkpoints.recognition import read_config
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.pretrained.recognition import read_config
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from data_prep.errors import InputError
 

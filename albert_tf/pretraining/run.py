@@ -5,8 +5,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.pretrained.loading import load_weights_into
-from albert_tf.pretrained.stored import find_vocabulary
+from albert_tf.checkpoints.loading import load_weights_into
+from albert_tf.checkpoints.stored import find_vocabulary
 from albert_tf.pretraining.devices import (
     check_batches_divide,
     check_batches_fit,

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
-from albert_tf.model.formulas import formulas_compiled_by
+from albert_tf.kernels.formulas import formulas_compiled_by
 from albert_tf.optimizers import CLIP_NORM
 from albert_tf.training.micro_batches import dropout_seed, sum_over_micro_batches
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from albert_tf.portable.engines import Arrays, Engine
-from albert_tf.portable.folder import PortableFolder
-from albert_tf.portable.inputs import MASKED_POSITIONS, TEXT_INPUTS
-from albert_tf.portable.loading import MODELS
+from albert_tf.runtime.engines import Arrays, Engine
+from albert_tf.runtime.portable_folder import PortableFolder
+from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS
+from albert_tf.runtime.portable_loading import MODELS
 from data_prep.errors import InputError
 from examples.serve.json_request import post
 

@@ -12,7 +12,7 @@ from cyclopts import App
 
 from albert_cli import cli, entry, program
 from albert_cli.commands.terminal import print_next
-from albert_tf.pretrained.output_folder import replaced_folder
+from albert_tf.checkpoints.output_folder import replaced_folder
 from data_prep.console import NO_SUGGESTIONS
 from data_prep.errors import InputError
 from data_prep.signals import signal_handler

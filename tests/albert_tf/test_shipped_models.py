@@ -2,8 +2,8 @@
 
 import pytest
 
-from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.sources import named_models
+from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.sources import named_models
 
 SHIPPED = [model for model in named_models() if model.place == "in the package"]
 

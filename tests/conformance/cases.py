@@ -35,9 +35,9 @@ from albert_tf import (
     WarmupPolynomialDecay,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.heads import ConditionalSpanHead, LinearHead, SpanHead
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
 from albert_tf.model.layers import MASKED_SCORE, Embeddings, FeedForward, SelfAttention, layer_norm
+from albert_tf.tasks.heads import ConditionalSpanHead, LinearHead, SpanHead
 
 B, T, P, C = 4, 8, 3, 2  # B divides evenly between two replicas; C options
 SHAPE = {

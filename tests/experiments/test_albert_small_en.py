@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from albert_tf.checkpoints.card import weights_hash
+from albert_tf.checkpoints.huggingface import write_huggingface
+from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained.card import weights_hash
-from albert_tf.pretrained.huggingface import write_huggingface
-from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from experiments import albert_small_en, albert_small_en_card
 from experiments.albert_small_en import SmallModelSettings
 from experiments.albert_small_en_card import CardSettings
-from tests.albert_tf.pretrained.random_models import random_weights
+from tests.albert_tf.checkpoints.random_models import random_weights
 from tests.data_prep.conftest import write_story
 
 EVALUATION = {

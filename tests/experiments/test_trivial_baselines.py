@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from albert_tf.tasks.examples import ChoiceExample, QuestionExample, TextExample
+from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError
-from data_prep.tasks.examples import ChoiceExample, QuestionExample, TextExample
-from data_prep.tasks.task import find_task
 from experiments.trivial_baselines import BaselineSettings, baseline_metrics, main
 
 

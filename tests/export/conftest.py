@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained.stored import StoredModel
-from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.tokenizers.vocabulary import Vocabulary
-from tests.albert_tf.pretrained.random_models import random_weights
+from tests.albert_tf.checkpoints.random_models import random_weights
 from tests.data_prep.conftest import model_file, story, tokenizer
 from tests.data_prep.wordpieces import vocab_file
 

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.stored import StoredModel
-from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.checkpoints.tf1 import write_tf1
 from export.run import export_model
-from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
+from tests.albert_tf.checkpoints.random_models import CONFIGS, random_weights
 from tests.export.conftest import CONFIG
 from tests.onednn import onednn_kernels
 

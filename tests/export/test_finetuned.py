@@ -10,15 +10,15 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
-from albert_tf.pretrained.card import weights_hash
-from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.sources import SourceFlags
+from albert_tf.checkpoints.card import weights_hash
+from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.sources import SourceFlags
+from albert_tf.tasks.features import asked as asked_in_python
 from data_prep.errors import InputError
-from data_prep.tasks.features import asked as asked_in_python
 from export.multiple_choice import asked
 from export.question_answering import build_question_answering
 from export.run import export_for_runtime, export_model
-from tests.albert_tf.finetuning.task_models import CASES, CONFIG
+from tests.albert_tf.tasks.task_models import CASES, CONFIG
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, serialized
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from albert_tf.finetuning.heads import IMPOSSIBLE
-from albert_tf.finetuning.inference import Inference
-from albert_tf.finetuning.string_batches import predict_batches
-from albert_tf.portable.inputs import to_hub_names
-from albert_tf.prediction.splits import BatchSize, as_split, by_row, numpy_batches
-from albert_tf.prediction.task_outputs import main_metric_of, metrics_of, predictions_of
-from data_prep.tasks.examples import Problems
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import own_data_task
+from albert_tf.runtime.portable_inputs import to_hub_names
+from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.heads import IMPOSSIBLE
+from albert_tf.tasks.inference import Inference
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.splits import BatchSize, as_split, by_row, numpy_batches
+from albert_tf.tasks.string_batches import predict_batches
+from albert_tf.tasks.task import own_data_task
+from albert_tf.tasks.task_outputs import main_metric_of, metrics_of, predictions_of
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
 from export.portable import MASKED_LOGIT
 from export.run import export_for_runtime
-from tests.albert_tf.finetuning.files import write_questions
-from tests.albert_tf.finetuning.task_models import CASES
+from tests.albert_tf.tasks.files import write_questions
+from tests.albert_tf.tasks.task_models import CASES
 from tests.export.test_finetuned import saved
 
 pytestmark = pytest.mark.slow

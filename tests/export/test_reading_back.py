@@ -6,14 +6,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.checkpoints.recognition import read
 from albert_tf.config import AlbertConfig
-from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.recognition import read
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
-from tests.albert_tf.pretrained.random_models import assert_same_weights
+from tests.albert_tf.checkpoints.random_models import assert_same_weights
 from tests.export.conftest import CONFIG, write_source
 from tests.export.test_finetuned import saved
 

@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
+from albert_tf.checkpoints.card import written_by
+from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.conversion.convert import convert
-from albert_tf.pretrained.card import written_by
-from albert_tf.pretrained.loading import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.encoder import build_encoder
 from export.run import export_for_runtime, export_model
 from export.savedmodel import check_savedmodel, write_savedmodel
-from tests.albert_tf.pretrained.random_models import spm_model
+from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.export.conftest import write_source
 
 WORDPIECE = Vocabulary("wordpiece", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).encode())

@@ -13,11 +13,11 @@ from scipy.special import softmax
 
 from albert_cli import cli
 from albert_tf import load_portable
+from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
-from albert_tf.portable.folder import PortableFolder
-from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.stored import StoredModel
-from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.runtime.portable_folder import PortableFolder
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy
@@ -26,8 +26,8 @@ from export.onnx import ONNX, onnx_runner
 from export.portable import Portable
 from export.portable_kinds import portable_encoder, portable_fill_mask
 from export.run import export_for_runtime, export_model
-from tests.albert_tf.finetuning.task_models import CASES
-from tests.albert_tf.pretrained.random_models import CONFIGS, random_weights
+from tests.albert_tf.checkpoints.random_models import CONFIGS, random_weights
+from tests.albert_tf.tasks.task_models import CASES
 from tests.export.conftest import CONFIG as SMALL
 from tests.export.conftest import write_source
 from tests.export.test_finetuned import saved

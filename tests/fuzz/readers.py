@@ -18,35 +18,38 @@ import tensorflow as tf
 from rich.console import Console
 
 from albert_tf import load_adapters, load_portable, save_adapters
+from albert_tf.checkpoints.downloads import download
+from albert_tf.checkpoints.heads import Head
+from albert_tf.checkpoints.huggingface import write_huggingface
+from albert_tf.checkpoints.kerashub import write_kerashub
+from albert_tf.checkpoints.loading import read_source
+from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadSize
+from albert_tf.checkpoints.own import write_keras
+from albert_tf.checkpoints.savedmodels import WEIGHTS
+from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
-from albert_tf.evaluation.prediction_files import read_answers, read_predictions
-from albert_tf.evaluation.run_predictions import (
+from albert_tf.lab.finetuned_runs import read_runs, task_report
+from albert_tf.lab.report import write_report
+from albert_tf.lab.results import Results
+from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.finetuned import read_finetuned
+from albert_tf.runtime.portable_task_model import PortableTaskModel
+from albert_tf.runtime.predictor import Predictor, predict_stream
+from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.prediction_files import read_answers, read_predictions
+from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.run_predictions import (
     Probabilities,
     read_n_best,
     read_probabilities,
     write_answers,
     write_probabilities,
 )
-from albert_tf.evaluation.scores import score_predictions
-from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
-from albert_tf.finetuning.finetuned import read_finetuned
-from albert_tf.lab.finetuned_runs import read_runs, task_report
-from albert_tf.lab.report import write_report
-from albert_tf.lab.results import Results
-from albert_tf.portable.settings import EngineSettings
-from albert_tf.portable.task_model import PortableTaskModel
-from albert_tf.prediction.predictor import Predictor, predict_stream
-from albert_tf.prediction.preprocessor import PREPROCESSORS
-from albert_tf.pretrained.downloads import download
-from albert_tf.pretrained.heads import Head
-from albert_tf.pretrained.huggingface import write_huggingface
-from albert_tf.pretrained.kerashub import write_kerashub
-from albert_tf.pretrained.loading import read_source
-from albert_tf.pretrained.names import SEQUENCE_HEAD, HeadSize
-from albert_tf.pretrained.own import write_keras
-from albert_tf.pretrained.savedmodels import WEIGHTS
-from albert_tf.pretrained.stored import StoredModel
-from albert_tf.pretrained.tf1 import write_tf1
+from albert_tf.tasks.scores import score_predictions
+from albert_tf.tasks.spans.answers import Answer, SquadPredictions
+from albert_tf.tasks.task import find_task
 from albert_tf.training.checkpoint_files import write_checkpoint
 from albert_tf.training.plot import plot_runs
 from albert_tf.training.weights import by_name
@@ -55,26 +58,23 @@ from data_prep.files import visible_files
 from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
 from data_prep.reading.example_files import ExampleFiles
-from data_prep.tasks.examples import Problems
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import find_task
 from data_prep.text.rows import rows_reader
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.tokenizer_json import read_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary, write_normalization
 from export.run import export_for_runtime
-from tests.albert_tf.finetuning import files as task_files
-from tests.albert_tf.finetuning.task_models import CASES
-from tests.albert_tf.finetuning.task_models import CONFIG as TASK_CONFIG
-from tests.albert_tf.lab.samples import results
-from tests.albert_tf.portable.portable_files import seal
-from tests.albert_tf.pretrained.hub import Hub
-from tests.albert_tf.pretrained.random_models import (
+from tests.albert_tf.checkpoints.hub import Hub
+from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
     VOCABULARY,
     random_stored,
     spm_model,
 )
+from tests.albert_tf.lab.samples import results
+from tests.albert_tf.runtime.portable_files import seal
+from tests.albert_tf.tasks import files as task_files
+from tests.albert_tf.tasks.task_models import CASES
+from tests.albert_tf.tasks.task_models import CONFIG as TASK_CONFIG
 from tests.data_prep.conftest import write_story
 from tests.data_prep.tokenizers.test_tokenizer_json import unigram, wordpiece
 

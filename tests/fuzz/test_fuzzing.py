@@ -13,21 +13,21 @@ import h5py
 import pytest
 from sentencepiece import sentencepiece_model_pb2
 
+from albert_tf.checkpoints.archives import unpack
+from albert_tf.checkpoints.loading import read_source
 from albert_tf.config import AlbertConfig
-from albert_tf.evaluation.squad_metrics import gold_answers
-from albert_tf.prediction.input_lines import _is_object
-from albert_tf.pretrained.archives import unpack
-from albert_tf.pretrained.loading import read_source
+from albert_tf.runtime.input_lines import _is_object
+from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.metrics import gold_answers
+from albert_tf.tasks.task import find_task
+from albert_tf.tasks.texts.rows import as_list
 from albert_tf.training.checkpoint_files import damage
 from data_prep.errors import InputError
 from data_prep.files import read_json
-from data_prep.tasks.examples import Problems
-from data_prep.tasks.reading import read_examples
-from data_prep.tasks.task import find_task
-from data_prep.tasks.text_rows import as_list
 from data_prep.tfrecord.records import framed, read_records
 from data_prep.tokenizers.vocabulary import Vocabulary
-from tests.albert_tf.pretrained.random_models import spm_model
+from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.fuzz.campaign import run
 from tests.fuzz.readers import BY_NAME
 

@@ -11,9 +11,9 @@ from typing import Any
 import keras
 import pytest
 
-from albert_tf.finetuning.finetuned import read_finetuned
-from albert_tf.pretrained.kerashub import write_kerashub
-from albert_tf.pretrained.loading import read_source
+from albert_tf.checkpoints.kerashub import write_kerashub
+from albert_tf.checkpoints.loading import read_source
+from albert_tf.runtime.finetuned import read_finetuned
 from data_prep.errors import InputError
 from tests.fuzz.readers import BY_NAME, pretrained_model
 

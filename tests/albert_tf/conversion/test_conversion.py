@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
+from albert_tf.checkpoints import names
+from albert_tf.checkpoints.names import HeadSize
+from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.verification import check_equal, compare_models, compare_outputs, random_inputs
 from albert_tf.parameters import count_parameters
-from albert_tf.pretrained import names
-from albert_tf.pretrained.names import HeadSize
-from albert_tf.pretrained.recognition import read
-from albert_tf.pretrained.tf1 import read_arrays, write_tf1
 from data_prep.errors import InputError
-from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
-from tests.albert_tf.pretrained.random_models import (
+from tests.albert_tf.checkpoints.processes import needs_keras_hub, needs_transformers, run_python
+from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
     SIZES,
     VOCABULARY,
@@ -27,7 +27,7 @@ from tests.albert_tf.pretrained.random_models import (
     random_stored,
     random_weights,
 )
-from tests.albert_tf.pretrained.test_stored_heads import write_google
+from tests.albert_tf.checkpoints.test_stored_heads import write_google
 
 CONFIG = CONFIGS["two blocks"]
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.publication import publish as publish_folder
-from albert_tf.pretrained.tf1 import write_tf1
 from data_prep.errors import InputError
-from tests.albert_tf.pretrained.processes import run_python, serving
-from tests.albert_tf.pretrained.random_models import CONFIGS, random_stored
+from tests.albert_tf.checkpoints.processes import run_python, serving
+from tests.albert_tf.checkpoints.random_models import CONFIGS, random_stored
 
 PUBLISH = """
     import json, sys

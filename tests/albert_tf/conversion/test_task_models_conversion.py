@@ -16,14 +16,14 @@ from albert_tf import (
     TextClassifier,
     TextRegressor,
 )
+from albert_tf.checkpoints.names import HeadSize
+from albert_tf.checkpoints.tf1 import read_arrays
 from albert_tf.conversion.convert import convert
-from albert_tf.pretrained.names import HeadSize
-from albert_tf.pretrained.tf1 import read_arrays
 from data_prep.errors import InputError
-from tests.albert_tf.finetuning.task_models import CASES, outputs
-from tests.albert_tf.pretrained.processes import needs_keras_hub, needs_transformers, run_python
-from tests.albert_tf.pretrained.random_models import assert_same_weights
-from tests.albert_tf.pretrained.test_stored_heads import write_google
+from tests.albert_tf.checkpoints.processes import needs_keras_hub, needs_transformers, run_python
+from tests.albert_tf.checkpoints.random_models import assert_same_weights
+from tests.albert_tf.checkpoints.test_stored_heads import write_google
+from tests.albert_tf.tasks.task_models import CASES, outputs
 from tests.data_prep.conftest import model_file, story
 
 __all__ = ["model_file", "story"]

@@ -5,9 +5,9 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.recipes import RECIPES, ResolvedSettings, choose_length, find_recipe, resolve
 from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.task import TASKS, find_task
 from data_prep.errors import InputError
-from data_prep.tasks.columns import Columns
-from data_prep.tasks.task import TASKS, find_task
 
 # Learning rate, batch, dropout of ALBERT and of the classifier, steps, warm-up, length; copied from the paper.
 TABLE_14 = """

@@ -18,7 +18,7 @@ from albert_tf.finetuning.trainer import (
 )
 from albert_tf.training.interruptions import Preemption
 from data_prep.errors import InputError
-from tests.albert_tf.finetuning.task_models import CASES
+from tests.albert_tf.tasks.task_models import CASES
 
 
 def train(folder, evaluate, preemption_class=Preemption) -> dict[str, int]:

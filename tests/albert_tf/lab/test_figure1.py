@@ -7,17 +7,17 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints import huggingface, own, tf1
+from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.checkpoints import sharing_of
 from albert_tf.lab.figure1 import comparisons, make_windows, rows_of
 from albert_tf.lab.results import Results
-from albert_tf.pretrained import huggingface, own, tf1
-from albert_tf.pretrained.stored import StoredModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.vocabulary import Vocabulary
+from tests.albert_tf.checkpoints.random_models import random_weights
 from tests.albert_tf.lab.samples import lab
-from tests.albert_tf.pretrained.random_models import random_weights
 from tests.data_prep.conftest import model_file, story  # noqa: F401 - fixtures
 from tests.reference import albert
 from tests.reference import layer_changes as reference

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
-from albert_tf.evaluation.run_predictions import (
+from albert_tf.lab.named_paths import seed_of
+from albert_tf.lab.results import Results
+from albert_tf.tasks.run_predictions import (
     Probabilities,
     probabilities_file,
     write_answers,
     write_probabilities,
 )
-from albert_tf.evaluation.squad_predictions import Answer, SquadPredictions
-from albert_tf.lab.named_paths import seed_of
-from albert_tf.lab.results import Results
-from data_prep.tasks.task import TASKS
+from albert_tf.tasks.spans.answers import Answer, SquadPredictions
+from albert_tf.tasks.task import TASKS
 from tests.albert_tf.lab.samples import lab
 from tests.processes import ROOT
 

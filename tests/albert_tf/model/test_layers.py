@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.model import formulas, layers
+from albert_tf.kernels import formulas
+from albert_tf.model import layers
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 

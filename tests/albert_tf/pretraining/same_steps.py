@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
-from albert_tf.model import formulas
+from albert_tf.kernels import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.pretraining.steps import EvalStep, TrainStep

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertConfig
-from albert_tf.model.formulas import LARGE, formulas_compiled_by
+from albert_tf.kernels.formulas import LARGE, formulas_compiled_by
 from albert_tf.pretraining import devices
 from albert_tf.pretraining.devices import (
     SMALLEST_PART,
@@ -21,7 +21,7 @@ from albert_tf.pretraining.devices import (
 from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from albert_tf.training.step_loop import iterations_per_loop
 from data_prep.errors import InputError
-from tests.albert_tf.model.test_formulas import centred
+from tests.albert_tf.kernels.test_formulas import centred
 from tests.albert_tf.pretraining.resolved import resolved
 from tests.processes import run_python
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from albert_cli import cli
-from albert_tf.pretrained.loading import load_pretrained
-from albert_tf.pretrained.recognition import read
+from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.checkpoints.recognition import read
 from albert_tf.pretraining.guard import Guard
 from albert_tf.training.checkpoint_files import is_good, steps_in
 from albert_tf.training.checkpoints import RunCheckpoints

@@ -1,0 +1,1 @@
+"""Files of models: readers, writers, addresses and conversions."""

@@ -1,0 +1,217 @@
+"""The head of a fine-tuned model as files hold it, and the layer that it is set into."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import keras
+import numpy as np
+
+from albert_tf.checkpoints.names import (
+    CONDITIONAL_SPAN_HEAD,
+    HEADS,
+    SEQUENCE_HEAD,
+    TOKEN_HEAD,
+    HeadSize,
+    Naming,
+    parameters,
+)
+from albert_tf.checkpoints.weights import rename, to_ours
+from albert_tf.config import AlbertConfig
+from albert_tf.tasks.task import find_task
+from data_prep.errors import InputError
+
+_ORDINAL = "ordinal_classification"  # other formats hold it as a classifier
+# In a task model, the layer on [token, start] is two: the token's half, with the bias, and the start's.
+_TOKEN_HALF, _START_HALF = "end_token/vars/0", "end_start/vars/0"
+_ANSWERABLE = "answerable_output/vars/0"  # the model predicts "answerable", the original "impossible"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a fine-tuned model.
+
+    Attributes:
+      size: which one it is, and the number of its outputs, C.
+      kinds: the kinds of tasks that it may be for, keys of `TASK_MODELS`; several if the files leave it open.
+      weights: float32 arrays under our names.
+      labels: the C names of the classes; () if there are none, or the files do not hold them.
+      dropout: dropout rate before the last layer; None if the files do not hold it.
+      thresholds: in multi-label classification, the lowest probability at which a text gets each label; () for
+        none.
+      lengths: in tokens, the arguments of the task's preprocessor, so that texts are cut as in training; empty if
+        the files do not hold them.
+    """
+
+    size: HeadSize
+    kinds: tuple[str, ...]
+    weights: dict[str, np.ndarray] = field(repr=False)
+    labels: tuple[str, ...] = ()
+    dropout: float | None = None
+    thresholds: tuple[float, ...] = ()
+    lengths: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.labels and len(self.labels) != self.size.outputs:
+            raise InputError(
+                f"A head must have one output for each class. Received {self.size.outputs} outputs and "
+                f"{len(self.labels)} classes: {', '.join(self.labels)}."
+            )
+        if self.thresholds and len(self.thresholds) != self.size.outputs:
+            raise InputError(
+                f"A head must have one threshold for each class. Received {len(self.thresholds)} thresholds and "
+                f"{self.size.outputs} outputs."
+            )
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise InputError(
+                f"The dropout rate of a head must be at least 0 and below 1. Received {self.dropout}."
+            )
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes; LABEL_0 and so on, as in Hugging Face, if the files do not hold them."""
+        return self.labels or default_names(self.size.outputs)
+
+    def describe(self) -> str:
+        """What the head is for, in words."""
+        names = " or ".join(map(name_of_kind, self.kinds))
+        answers = " with unanswerable questions" if self.size.part == CONDITIONAL_SPAN_HEAD else ""
+        classes = f" ({self.size.outputs} classes)" if self.kinds[0].endswith("classification") else ""
+        return f"head for {names}{answers}{classes}"
+
+
+def name_of_kind(kind: str) -> str:
+    """A kind of task in words.
+
+    >>> name_of_kind("multi_label_classification")
+    'multi-label classification'
+    """
+    return kind.replace("multi_label", "multi-label").replace("_", " ")
+
+
+def head_size(part: str, arrays: Mapping[str, np.ndarray], config: AlbertConfig, naming: Naming) -> HeadSize:
+    """The size of a head, from the bias of its layer if the number of outputs is open."""
+    if part not in (SEQUENCE_HEAD, TOKEN_HEAD):
+        return HeadSize(part, 0)
+    bias = parameters(config, naming, HeadSize(part, 1))[-1].theirs
+    return HeadSize(part, arrays[bias].size if bias in arrays else 1)
+
+
+def read_weights(
+    arrays: dict[str, np.ndarray], config: AlbertConfig, naming: Naming, where: str, size: HeadSize | None
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The weights of a file without its head, and those of the head; arguments and errors as for `to_ours`."""
+    weights = to_ours(arrays, config, naming, where, size)
+    head = {name: weights.pop(name) for name in list(weights) if name.split("/")[0] in HEADS}
+    return weights, head
+
+
+def from_task_model(
+    arrays: Mapping[str, np.ndarray], config: AlbertConfig, part: str, where: str
+) -> tuple[HeadSize, dict[str, np.ndarray]]:
+    """The size and the weights of a head from the arrays of a task model's file.
+
+    Args:
+      arrays: under the paths of the file, without the encoder.
+      config: the encoder's shape.
+      part: one of `HEADS`.
+      where: the file, for messages.
+
+    Raises:
+      InputError: arrays are missing or have wrong shapes.
+    """
+    names = [row.theirs for row in _rows(config, HeadSize(part, 1))]
+    if part == CONDITIONAL_SPAN_HEAD:
+        names.append(_START_HALF)
+    # The file has the path to the head's layer in front of each name.
+    found = {
+        name: array for name in names for path, array in arrays.items() if f"/{path}".endswith(f"/{name}")
+    }
+    if part == CONDITIONAL_SPAN_HEAD and {_TOKEN_HALF, _START_HALF, _ANSWERABLE} <= found.keys():
+        found[_TOKEN_HALF] = np.concatenate([found[_TOKEN_HALF], found.pop(_START_HALF)])
+        found[_ANSWERABLE] = -found[_ANSWERABLE]
+    size = HeadSize(part, 0)
+    if part in (SEQUENCE_HEAD, TOKEN_HEAD):
+        size = HeadSize(part, next((array.shape[-1] for array in found.values() if array.ndim), 1))
+    return size, rename(found, _rows(config, size), where)
+
+
+def set_head(layer: keras.layers.Layer, head: Head, config: AlbertConfig) -> None:
+    """Sets the weights of a task model's head, a built layer of `finetuning.heads`."""
+    arrays = {row.theirs: head.weights[row.ours] for row in _rows(config, head.size)}
+    if head.size.part == CONDITIONAL_SPAN_HEAD:
+        arrays[_TOKEN_HALF], arrays[_START_HALF] = np.split(arrays[_TOKEN_HALF], 2)
+        arrays[_ANSWERABLE] = -arrays[_ANSWERABLE]
+    for name, array in arrays.items():
+        path, number = name.split("/vars/")
+        functools.reduce(getattr, path.split("/"), layer).weights[int(number)].assign(array)
+
+
+def default_names(number: int) -> tuple[str, ...]:
+    """Hugging Face's names of classes without names."""
+    return tuple(f"LABEL_{i}" for i in range(number))
+
+
+def choose_task(head: Head, task: str | None) -> Head:
+    """The head for one kind of task.
+
+    Args:
+      head: as the files describe it.
+      task: the kind, or the name of a task of this kind; None if the files leave only one open.
+
+    Raises:
+      InputError: the head is not for this kind, or for several and `task` is None.
+    """
+    kinds = head.kinds
+    wanted = find_task(task).kind if task else None
+    if "classification" in kinds and wanted == _ORDINAL:
+        kinds = (_ORDINAL,)
+    chosen = tuple(kind for kind in kinds if wanted in (None, kind))
+    if len(chosen) != 1:
+        names = " or ".join(find_task(kind).name for kind in head.kinds)
+        raise InputError(f"--task must name what the head is for, {names}. Received {task or 'no --task'}.")
+    return dataclasses.replace(head, kinds=chosen)
+
+
+def rename_classes(head: Head, labels: Sequence[str]) -> Head:
+    """The head with other names for its classes, in the order of its outputs.
+
+    Raises:
+      InputError: it has no classes, or another number of them.
+    """
+    if not head.kinds[0].endswith("classification"):
+        raise InputError(
+            f"--labels needs a model with classes. Received one for {name_of_kind(head.kinds[0])}."
+        )
+    return with_classes(dataclasses.replace(head, labels=()), labels)
+
+
+def with_classes(head: Head, labels: Sequence[str]) -> Head:
+    """The head with its classes as given: in another order if they are the same, or named if they have no names.
+
+    Hugging Face's LABEL_0, LABEL_1 and so on count as none.
+
+    Raises:
+      InputError: there are more or fewer names than classes, or others than the head's: that needs a new head.
+    """
+    if len(labels) != head.size.outputs:
+        raise InputError(
+            f"There must be a name for each class of the head, {head.size.outputs}. Received "
+            f"{', '.join(labels)}; other classes need a new head (in Python, `new_head=True`)."
+        )
+    weights, thresholds = head.weights, head.thresholds
+    if set(labels) == set(head.labels) and len(set(labels)) == len(labels):
+        order = [head.labels.index(label) for label in labels]
+        weights = {name: array[..., order] for name, array in weights.items()}
+        thresholds = tuple(thresholds[place] for place in order) if thresholds else ()
+    elif head.labels not in ((), default_names(head.size.outputs)):
+        raise InputError(
+            f"The head's classes are {', '.join(head.labels)}. Received {', '.join(labels)}: give the same names, "
+            "in any order, or start with a new head (in Python, `new_head=True`)."
+        )
+    return dataclasses.replace(head, weights=weights, labels=tuple(labels), thresholds=thresholds)
+
+
+def _rows(config: AlbertConfig, size: HeadSize):
+    return parameters(config, "keras", size)

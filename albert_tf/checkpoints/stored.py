@@ -1,0 +1,120 @@
+"""What every reader returns and every writer takes: a model as files hold it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from albert_tf.checkpoints.heads import Head
+from albert_tf.checkpoints.names import OPTIONAL_PARTS
+from albert_tf.checkpoints.weights import parts_of, set_weights
+from albert_tf.config import AlbertConfig
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.tasks.columns import Columns
+from data_prep.errors import InputError
+from data_prep.files import read_bytes, read_json_object
+from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind, read_normalization
+
+Format = Literal["tf1", "huggingface", "kerashub", "garden", "run", "keras", "export"]
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model read from files, or about to be written.
+
+    Attributes:
+      format: the format of the files.
+      path: where they are.
+      config: the model's shape.
+      weights: float32 arrays under our names (`names.parameters`), without those of `head`.
+      vocabulary: the vocabulary, if the files include one.
+      notes: sentences on what the format could not express or the files do not hold.
+      head: the head of a fine-tuned model, if the files hold one.
+      sentence_modules: what sentence-transformers makes vectors with besides the encoder and the mean over tokens.
+      columns: those of the data that a fine-tuned model of ours was trained on.
+    """
+
+    format: Format
+    path: Path
+    config: AlbertConfig
+    weights: dict[str, np.ndarray] = field(repr=False)
+    vocabulary: Vocabulary | None = None
+    notes: tuple[str, ...] = ()
+    head: Head | None = None
+    sentence_modules: tuple[str, ...] = ()
+    columns: Columns = field(default_factory=Columns)
+
+    @property
+    def all_weights(self) -> dict[str, np.ndarray]:
+        """The weights with those of the head."""
+        return {**self.weights, **(self.head.weights if self.head else {})}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Which of "pooler", "masked_lm" and "sentence_order" the files hold."""
+        return parts_of(self.weights)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Which of "pooler", "masked_lm" and "sentence_order" the files do not hold."""
+        return tuple(part for part in OPTIONAL_PARTS if part not in self.parts)
+
+    def to_pretrainer(self, seed: int | None = None, dtype=None) -> AlbertPretrainer:
+        """A model with these weights; parts that the files do not hold are initialized from `seed`."""
+        model = AlbertPretrainer(self.config, seed=seed, dtype=dtype)
+        set_weights(model, self.weights)
+        return model
+
+
+def check_vocabulary(stored: StoredModel) -> None:
+    """Raises InputError if the vocabulary is damaged or has more pieces than the model has embeddings."""
+    if stored.vocabulary is None:
+        return
+    pieces = stored.vocabulary.count_pieces()
+    if pieces > stored.config.vocab_size:
+        raise InputError(
+            f"{stored.vocabulary.file} has {pieces} pieces, more than the model's `vocab_size`, "
+            f"{stored.config.vocab_size}: it belongs to another model."
+        )
+
+
+def find_vocabulary(
+    folder: Path,
+    sentencepiece: Sequence[str] = ("*.model",),
+    wordpiece: str = "vocab.txt",
+    otherwise: Normalization = RELEASED,
+) -> Vocabulary | None:
+    """The vocabulary in a folder.
+
+    Args:
+      folder: where to look.
+      sentencepiece: glob patterns for a SentencePiece model; the first that matches is taken.
+      wordpiece: glob pattern for a WordPiece vocabulary.
+      otherwise: its normalization if no file beside it says so.
+
+    Raises:
+      InputError: several files match one pattern.
+    """
+    kinds: dict[str, VocabularyKind] = {
+        **dict.fromkeys(sentencepiece, "sentencepiece"),
+        wordpiece: "wordpiece",
+    }
+    for pattern, kind in kinds.items():
+        files = sorted(folder.glob(pattern))
+        if len(files) > 1:
+            names = ", ".join(file.name for file in files)
+            raise InputError(
+                f"{folder} holds several vocabularies: {names}. Keep the one that belongs to it."
+            )
+        if files:
+            normalization = read_normalization(files[0]) or otherwise
+            return Vocabulary(kind, read_bytes(files[0]), normalization, str(files[0]))
+    return None
+
+
+def read_optional_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one if there is no file."""
+    return read_json_object(path) if path.exists() else {}

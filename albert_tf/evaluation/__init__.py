@@ -1,1 +1,0 @@
-"""Evaluation without Keras: official metrics, files of predictions, ensembles."""

@@ -1,1 +1,0 @@
-"""Checkpoints of the formats that ALBERT lives in, read and written through one table of names."""

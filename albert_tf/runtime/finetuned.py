@@ -1,0 +1,254 @@
+"""Fine-tuned models of any format, ready to predict."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert_tf.checkpoints.heads import choose_task, default_names
+from albert_tf.checkpoints.loading import read_source
+from albert_tf.checkpoints.own import MODEL_FILE, find_model_file, read_keras
+from albert_tf.checkpoints.recognition import named_files
+from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
+from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
+from albert_tf.finetuning.run_folder import SeedFolder, load_task_model
+from albert_tf.runtime.trained_model import Batch, TrainedModel, predict_task
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.inference import Inference
+from albert_tf.tasks.preprocessor import Preprocessor
+from albert_tf.tasks.task import Task, TaskKind, wrong_kind
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_models import TASK_MODELS
+from albert_tf.tasks.task_outputs import Predictions, null_threshold_of
+from albert_tf.training.run_files import SETTINGS_FILE
+from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Finetuned(TrainedModel):
+    """A fine-tuned model, ready to predict.
+
+    Attributes:
+      model: the model.
+      path: its file or folder.
+      read_stored: returns the model as its files hold it.
+      settings: the settings.json of our run; empty for models from elsewhere.
+      results: what our run has measured; empty for models from elsewhere.
+    """
+
+    model: TaskModel
+    path: Path
+    read_stored: Callable[[], StoredModel]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    results: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def stored(self) -> StoredModel:
+        """The model as its files hold it, which only exports need: a second copy of the weights."""
+        return self.read_stored()
+
+    @property
+    def preprocessor(self) -> Preprocessor:
+        """The model's preprocessor.
+
+        Raises:
+          InputError: it has none, since its files hold no vocabulary.
+        """
+        if self.model.preprocessor is None:
+            raise InputError(
+                f"Text input needs a vocabulary, which {self.path} does not hold. Name the SentencePiece "
+                "model or the WordPiece vocab.txt with --vocab_file."
+            )
+        return self.model.preprocessor
+
+    @property
+    def source(self) -> str:
+        return str(self.path)
+
+    @property
+    def kind(self) -> str:
+        return self.model.kind
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.model.labels
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        return self.model.thresholds
+
+    @property
+    def answerable(self) -> bool:
+        return getattr(self.model, "answerable", False)
+
+    @cached_property
+    def _inference(self) -> Inference:
+        return Inference(self.model)
+
+    def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
+        return map(self._inference.of_batch, batches)
+
+    @property
+    def null_threshold(self) -> float:
+        return null_threshold_of(self.results)
+
+
+def read_finetuned(
+    source: str | Path,
+    flags: SourceFlags = NO_FLAGS,
+    task: Task | TaskKind | None = None,
+    classes: Collection[type[TaskModel]] = (),
+) -> Finetuned:
+    """Reads a fine-tuned model of any format.
+
+    Args:
+      source: the folder of a fine-tuning run (its best seed is taken) or of one of its seeds, a .keras file, or
+        anything else that `load_pretrained` reads and that has the head of a task.
+      flags: what the files leave open; our own leave nothing open but a vocabulary.
+      task: what the head is for, if the files leave it open. A task with its own classes names those of the
+        head, in its own order, if the files do not.
+      classes: the task models that are wanted; default: any.
+
+    Raises:
+      InputError: `source` cannot be read, holds no fine-tuned model or one for another task, or the flags do not
+        fit it.
+    """
+    kind = task.kind if isinstance(task, Task) else task
+    names = task.labels if isinstance(task, Task) else ()
+    with named_files(source) as path:
+        if file := find_model_file(path):
+            found = _read_own(file, flags, classes)
+        else:
+            found = _of_stored(read_source(path, flags), kind, classes)
+        if Path(source).is_file() and path != Path(source):
+            _ = found.stored  # of an archive, whose files exist only here
+    if kind not in (None, found.kind):
+        raise wrong_kind(kind, source, found.kind)
+    _name_classes(found.model, flags, names)
+    return found
+
+
+def finetuned_of(stored: StoredModel, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
+    """The fine-tuned model of files in another format than ours, which `read_source` has read.
+
+    Args:
+      stored: as read, with a head.
+      flags: as for `read_finetuned`.
+      classes: as for `read_finetuned`.
+
+    Raises:
+      InputError: as `read_finetuned`.
+    """
+    found = _of_stored(stored, None, classes)
+    _name_classes(found.model, flags)
+    return found
+
+
+def _name_classes(model: TaskModel, flags: SourceFlags, names: tuple[str, ...] = ()) -> None:
+    """Gives the classes of a head the names of --labels, or the task's `names` if they have none yet.
+
+    Raises:
+      InputError: --labels has more or fewer names.
+    """
+    if flags.label_names and len(flags.label_names) != len(model.labels):
+        raise InputError(
+            f"--labels must name each class of the head, {len(model.labels)}. Received {flags.labels}."
+        )
+    if flags.label_names or (names and model.labels == default_names(len(names))):
+        model.labels = flags.label_names or names
+
+
+def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
+    """Reads a .keras file, and what our run says of it if it is a run's."""
+    model = load_task_model(file, classes)
+    if flags.albert_config_file or (flags.vocab_file and model.preprocessor):
+        raise InputError(
+            f"--albert_config_file and --vocab_file are for models without these. {file} holds both; "
+            "leave the flags out."
+        )
+    config = model.encoder.config
+    if flags.vocab_file:
+        model.preprocessor = model.preprocessor_of_finetuned(Vocabulary.read(flags.vocab_file), config)
+    vocabulary = model.preprocessor.vocabulary if model.preprocessor else None
+    check_vocabulary(StoredModel("keras", file, config, {}, vocabulary))
+
+    def read_stored() -> StoredModel:
+        if "quantized" in model.encoder.get_config():
+            stored = StoredModel("keras", file, config, {v.path: np.asarray(v) for v in model.weights})
+        else:
+            stored = read_keras(file)  # its weights under our names, and its head, for a card
+        return replace(stored, vocabulary=vocabulary, notes=(_describe(model),))
+
+    folder = SeedFolder(file.parent)
+    if file.name != MODEL_FILE or not (folder.path / SETTINGS_FILE).exists():
+        return Finetuned(model, file, read_stored)
+    return Finetuned(model, file, read_stored, folder.read_settings(), folder.read_results())
+
+
+def _of_stored(stored: StoredModel, kind: TaskKind | None, classes: Collection[type[TaskModel]]) -> Finetuned:
+    """Builds the task model of files in another format."""
+    if stored.head is None:
+        raise InputError(
+            f"{stored.path} must hold a fine-tuned model. Received one without the head of a task; "
+            "`albert finetune` trains it."
+        )
+    wanted = [one for one in stored.head.kinds if TASK_MODELS[one] in classes]
+    head = choose_task(stored.head, kind or (wanted[0] if len(wanted) == 1 else None))
+    model_class = TASK_MODELS[head.kinds[0]]
+    if classes and model_class not in classes:
+        expected = " or ".join(one.__name__ for one in classes)
+        raise InputError(f"{stored.path} must hold a {expected}. Received a {model_class.__name__}.")
+    model = model_class.from_finetuned(replace(stored, head=head), dtype="float32")
+    notes = (*stored.notes, _describe(model))
+    return Finetuned(model, stored.path, lambda: replace(stored, head=head, notes=notes))
+
+
+def _describe(model: TaskModel) -> str:
+    """A note for README.md."""
+    labels = f", labels {', '.join(model.labels)}" if model.labels else ""
+    thresholds = f", thresholds {', '.join(map('{:g}'.format, model.thresholds))}" if model.thresholds else ""
+    return f"fine-tuned: {type(model).__name__}{labels}{thresholds}"
+
+
+def predict_member(
+    member: str,
+    task: Task,
+    role: str,
+    data: str | None,
+    flags: SourceFlags,
+    problems: Problems,
+    columns: Columns | None = None,
+) -> Sequence[Predictions]:
+    """The predictions of a member of an ensemble for each of the task's splits.
+
+    Args:
+      member: as the source of `read_finetuned`.
+      task: the ensemble's.
+      role: "dev" or "test".
+      data: as for `predict_task`; None for the data that our run was trained with.
+      flags: as for `read_finetuned`.
+      problems: as for `predict_task`.
+      columns: of own data, for a member that is no run of ours. Default: the usual ones.
+
+    Raises:
+      InputError: as `read_finetuned` and `predict_task`, or the data is not known.
+    """
+    finetuned = read_finetuned(member, flags, task)
+    data = data or finetuned.settings.get(f"{role}_file") or finetuned.settings.get("data_dir")
+    if not data:
+        raise InputError(
+            f"{member} has no predictions for the {role} set yet. Name the task's folder, or a file, with "
+            "--data_dir."
+        )
+    columns = None if finetuned.settings else columns
+    found = predict_task(finetuned, task, str(data), problems, role, columns=columns)
+    if len(found.predictions) != len(task.splits[role]):
+        raise InputError(
+            f"--data_dir must be a folder with {' and '.join(task.splits[role])}. Received {data}, a file."
+        )
+    return found.predictions

@@ -1,0 +1,255 @@
+"""The folder of a portable model: model.onnx, vocabulary, tables of the tokenizer, and portable.json with hashes.
+
+`albert export --format=onnx` writes it, `albert_tf.load_portable` reads it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.tasks.task import TaskKind
+from data_prep.errors import InputError
+from data_prep.files import (
+    Number,
+    as_record,
+    check_file,
+    file_sha256,
+    read_bytes,
+    read_json_object,
+    write_json,
+)
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+from data_prep.tokenizers.normalization import RELEASED
+from data_prep.tokenizers.offsets import OffsetTables
+from data_prep.tokenizers.vocabulary import (
+    Vocabulary,
+    VocabularyKind,
+    normalization_file,
+    read_normalization,
+)
+
+FACTS_FILE = "portable.json"
+ONNX_FILE = "model.onnx"
+_TABLES_FILE = "offsets.npz"
+_VOCABULARIES: dict[str, VocabularyKind] = {"spm.model": "sentencepiece", "vocab.txt": "wordpiece"}
+
+PortableKind = Literal[
+    "encoder",
+    "fill-mask",
+    "embedding",
+    "classifier",
+    "question-answering",
+    "multiple-choice",
+    "token-classification",
+]
+_Count = Annotated[int, Meta(ge=1, le=1 << 20)]
+_Length = Literal["max_seq_length", "max_qa_length", "max_query_length", "doc_stride"]
+_Option = Literal["top_k", "max_answer_length"]
+_FileName = Literal[
+    "model.onnx",
+    "albert_config.json",
+    "spm.model",
+    "spm.normalization.json",
+    "vocab.txt",
+    "vocab.normalization.json",
+    "offsets.npz",
+]
+# The kinds of tasks of each kind of export, the options that it has, and the lengths of its preprocessor.
+_CLASSIFIED: tuple[TaskKind, ...] = ("classification", "ordinal_classification", "multi_label_classification")
+_PARTS: dict[PortableKind, tuple[tuple[TaskKind | Literal[""], ...], set[str], set[str]]] = {
+    "encoder": (("",), set(), set()),
+    "fill-mask": (("",), {"top_k"}, set()),
+    "embedding": (("",), set(), set()),
+    "classifier": ((*_CLASSIFIED, "regression"), set(), {"max_seq_length"}),
+    "question-answering": (
+        ("question_answering",),
+        {"max_answer_length"},
+        {"max_seq_length", "max_query_length", "doc_stride"},
+    ),
+    "multiple-choice": (("multiple_choice",), set(), {"max_seq_length", "max_qa_length"}),
+    "token-classification": (("token_classification",), set(), {"max_seq_length"}),
+}
+
+
+@dataclass(frozen=True)
+class PortableFacts:
+    """What a portable model's files do not say themselves.
+
+    Attributes:
+      kind: the kind of export.
+      pieces: the number of the vocabulary's pieces; 0 without one.
+      quantize: how the model was quantized.
+      task_kind: of a fine-tuned model, the kind of task; "" for others.
+      labels: the classes in the model's order.
+      thresholds: in multi-label classification, the lowest probability at which a text gets each label.
+      answerable: in question answering, whether it may find no answer.
+      null_threshold: for SQuAD 2.0, the null odds above which there is no answer.
+      lengths: of the preprocessor, in tokens, such as max_seq_length; none without a vocabulary.
+      options: of the kind.
+      settings: those of our run that name its task and columns.
+    """
+
+    kind: PortableKind
+    pieces: Annotated[int, Meta(ge=0)]
+    quantize: str = "none"
+    task_kind: TaskKind | Literal[""] = ""
+    labels: tuple[str, ...] = ()
+    thresholds: tuple[Number, ...] = ()
+    answerable: bool = False
+    null_threshold: Number = 0.0
+    lengths: Mapping[_Length, _Count] = field(default_factory=dict)
+    options: Mapping[_Option, _Count] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """portable.json: the facts, and the SHA-256 of each file."""
+
+    facts: PortableFacts
+    files: Mapping[_FileName, str]
+
+
+class PortableFolder:
+    """A folder whose files are those that were exported and fit each other; no other file in it is read.
+
+    Args:
+      path: the folder, or an address that `albert_tf.checkpoints.downloads.download` takes.
+
+    Attributes:
+      path: the folder; of an address, the one in the cache.
+      facts: what portable.json says of the model.
+      config: the encoder's configuration.
+
+    Raises:
+      InputError: there is no such folder, nothing can be downloaded, a file is missing or has changed, or two
+        contradict each other.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = _local_folder(path)
+        if not is_portable(self.path):
+            raise InputError(
+                f"A portable model is a folder with {FACTS_FILE}, as `albert export --format=onnx` writes it. "
+                f"Received {path}."
+            )
+        manifest = as_record(_Manifest, read_json_object(self.path / FACTS_FILE), self.path / FACTS_FILE)
+        if ONNX_FILE not in manifest.files or CONFIG_FILE not in manifest.files:
+            raise InputError(
+                f"{self.path / FACTS_FILE} must list {ONNX_FILE} and {CONFIG_FILE}. It does not."
+            )
+        for name, expected in manifest.files.items():
+            _check_hash(self.path, name, expected)
+        self.facts, self._files = manifest.facts, manifest.files
+        self.config = AlbertConfig.from_json_file(self.path / CONFIG_FILE)
+        if fault := self._fault():
+            raise InputError(
+                f"The files of a portable model must fit each other. In {self.path}, {fault}; export the model "
+                "again."
+            )
+
+    def _fault(self) -> str | None:
+        """What contradicts the manifest in itself, the configuration or the vocabulary."""
+        facts, config, has_text = self.facts, self.config, any(name in self._files for name in _VOCABULARIES)
+        tasks, options, lengths = _PARTS[facts.kind]
+        has_classes = facts.task_kind in (*_CLASSIFIED, "token_classification")
+        needs_thresholds = facts.task_kind == "multi_label_classification"
+        pieces = self.vocabulary.count_pieces() if has_text else 0
+        longest = facts.lengths.get("max_seq_length", 1)
+        for is_wrong, fault in (
+            (facts.task_kind not in tasks, f"the kind is {facts.kind} and the task {facts.task_kind!r}"),
+            (set(facts.options) != options, f"the options of {facts.kind} are {sorted(facts.options)}"),
+            (
+                set(facts.lengths) != (lengths if has_text else set()),
+                f"the lengths of {facts.kind} are {sorted(facts.lengths)}",
+            ),
+            (
+                bool(facts.labels) != has_classes or len(set(facts.labels)) < len(facts.labels),
+                f"the labels of {facts.task_kind or facts.kind} are {', '.join(facts.labels) or 'missing'}",
+            ),
+            (
+                len(facts.thresholds) != (len(facts.labels) if needs_thresholds else 0),
+                f"{len(facts.labels)} labels have {len(facts.thresholds)} thresholds",
+            ),
+            (
+                pieces != facts.pieces or pieces > config.vocab_size,
+                f"the vocabulary has {pieces} pieces, {FACTS_FILE} {facts.pieces} and the model "
+                f"{config.vocab_size}",
+            ),
+            (
+                facts.options.get("top_k", 0) > pieces,
+                f"{facts.options.get('top_k')} of {pieces} pieces are asked for",
+            ),
+            (
+                longest > config.max_position_embeddings,
+                f"texts have {longest} tokens and the model {config.max_position_embeddings} positions",
+            ),
+        ):
+            if is_wrong:
+                return fault
+        return None
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary, with the tables of its offsets if they were written.
+
+        Raises:
+          InputError: there is none.
+        """
+        for name, kind in _VOCABULARIES.items():
+            if name in self._files:
+                path = self.path / name
+                is_listed = normalization_file(name).name in self._files
+                normalization = (read_normalization(path) if is_listed else None) or RELEASED
+                found = Vocabulary(kind, read_bytes(path), normalization, str(path))
+                if _TABLES_FILE not in self._files:
+                    return found
+                tables = OffsetTables.read(self.path / _TABLES_FILE, _tables_of(found))
+                return replace(found, offset_tables=tables)
+        raise InputError(f"Text input needs a vocabulary, which {self.path} does not hold.")
+
+
+def is_portable(path: str | Path) -> bool:
+    """Whether a path is the folder of a portable model, or an address, whose files are downloaded, of one."""
+    return (_local_folder(path) / FACTS_FILE).is_file()
+
+
+def _local_folder(path: str | Path) -> Path:
+    if "://" not in str(path):
+        return Path(path)
+    from albert_tf.checkpoints.downloads import download  # its packages are not for folders on this machine
+
+    return download(str(path))
+
+
+def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Writes portable.json, with the fields of `PortableFacts`, after all other files but README.md."""
+    files = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.suffix != ".md"}
+    manifest = as_record(_Manifest, {"facts": facts, "files": files}, folder / FACTS_FILE)
+    write_json(folder / FACTS_FILE, asdict(manifest))
+
+
+def write_tables(folder: Path, vocabulary: Vocabulary) -> None:
+    """Writes the tables of a vocabulary's offsets, which take half a second to compute; WordPiece has none."""
+    tokenizer = vocabulary.tokenizer()
+    if isinstance(tokenizer, AlbertTokenizer):
+        tokenizer.offset_tables.write(folder / _TABLES_FILE, _tables_of(vocabulary))
+
+
+def _tables_of(vocabulary: Vocabulary) -> str:
+    """What the tables of a vocabulary's offsets belong to."""
+    return f"{vocabulary.sha256} {vocabulary.normalization}"
+
+
+def _check_hash(folder: Path, name: str, expected: str) -> None:
+    check_file(folder / name)
+    if file_sha256(folder / name) != expected:
+        raise InputError(
+            f"{folder / name} must be the file that was exported. Its SHA-256 is not the one in {FACTS_FILE}; "
+            "export the model again."
+        )

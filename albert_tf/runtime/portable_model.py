@@ -1,0 +1,119 @@
+"""A portable model: batches of similar lengths -> engine -> rows. And the encoder, from ids.
+
+Each kind has the answers of its SavedModel, without TensorFlow.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from albert_tf.runtime.engines import Arrays, Engine
+from albert_tf.runtime.portable_folder import PortableFolder
+from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS, checked_ids, to_hub_names
+from albert_tf.runtime.portable_outputs import check_inputs, check_outputs
+from albert_tf.tasks.features import Features
+from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches
+from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Tokenizer
+
+
+class PortableModel:
+    """A model in a folder, on an engine.
+
+    Args:
+      folder: the files.
+      engine: runs the model.
+      size: of the engine's batches.
+
+    Attributes:
+      folder, engine: the same.
+    """
+
+    def __init__(self, folder: PortableFolder, engine: Engine, size: BatchSize = USUAL_SIZE):
+        self.folder, self.engine, self._size = folder, engine, size
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of its vocabulary; raises InputError if it has none."""
+        return self.folder.vocabulary.tokenizer()
+
+    def outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
+        """The engine's outputs for batches of `numpy_batches`, with their `index`."""
+        indices: list[np.ndarray] = []
+
+        def inputs() -> Iterator[Arrays]:
+            for batch in batches:
+                indices.append(batch["index"])
+                yield self.engine_inputs(batch)
+
+        for found in self._checked_outputs(inputs()):
+            yield {**found, "index": indices.pop(0)}
+
+    def _checked_outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
+        """The engine's outputs for batches of its inputs, each of which fits the folder's files."""
+        started: deque[Arrays] = deque()
+
+        def inputs() -> Iterator[Arrays]:
+            for batch in batches:
+                started.append(batch)
+                yield batch
+
+        for found in self.engine.outputs(inputs()):
+            check_outputs(self.folder, started.popleft(), found)
+            yield found
+
+    def try_out(self) -> None:
+        """Runs the model once, on a few tokens.
+
+        Raises:
+          InputError: it is not the one that the folder's other files describe.
+        """
+        check_inputs(self.folder, self.engine.inputs)
+        V, T = self.folder.config.vocab_size, min(8, self.folder.config.max_position_embeddings)
+        ids = np.arange(V - T, V).clip(0)[np.newaxis]
+        if self.folder.facts.kind == "multiple-choice":
+            ids = np.stack([ids, ids], axis=1)
+        arrays = {MASKED_POSITIONS: np.zeros((1, 1), int)} if MASKED_POSITIONS in self.engine.inputs else {}
+        arrays |= dict(zip(TEXT_INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
+        batch = {name: array.astype(np.int32) for name, array in arrays.items()}
+        for _ in self._checked_outputs([batch]):
+            pass
+
+    def engine_inputs(self, batch: Arrays) -> Arrays:
+        """The inputs of the model for a batch."""
+        return to_hub_names(batch)
+
+    def rows(self, features: Sequence[Features]) -> list[Arrays]:
+        """The model's outputs for each example."""
+        return by_row(
+            self.outputs(numpy_batches(EncodedSplit("call", (), features), self._size)), len(features)
+        )
+
+
+class PortableEncoder(PortableModel):
+    """Ids to vectors and logits, as the SavedModel of the encoder."""
+
+    def __call__(self, inputs: Mapping) -> Arrays:
+        """The encoder's outputs.
+
+        Args:
+          inputs: `input_word_ids`, `input_mask` and `input_type_ids`, integers (B, T), and for `mlm_logits`
+            `masked_lm_positions` (B, P).
+
+        Raises:
+          InputError: the inputs do not fit each other or the model.
+        """
+        arrays = checked_ids(inputs, self.folder.config)
+        has_positions = MASKED_POSITIONS in arrays
+        if has_positions and MASKED_POSITIONS not in self.engine.inputs:
+            raise InputError(
+                f"{MASKED_POSITIONS} needs a masked-LM head, which {self.folder.path} does not hold."
+            )
+        if not has_positions and MASKED_POSITIONS in self.engine.inputs:
+            arrays[MASKED_POSITIONS] = np.zeros((len(arrays["input_mask"]), 0), np.int32)
+        (outputs,) = self._checked_outputs([arrays])
+        if not has_positions:
+            outputs.pop("mlm_logits", None)
+        return outputs

@@ -1,0 +1,195 @@
+"""Portable models that take texts, and those of a pretrained model: fill-mask and embedding."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert_tf.runtime.engines import Arrays
+from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, to_hub_names
+from albert_tf.runtime.portable_model import PortableModel
+from albert_tf.tasks.features import SURROUNDING_SYMBOLS, joined
+from albert_tf.tasks.preprocessor import as_rows, as_texts
+from data_prep.errors import InputError
+from data_prep.tokenizers.masked_texts import MaskedTexts, check_masks, cut_around_masks, mask_positions
+
+TextAnswer = dict[str, Any]
+_CHUNK = 1024  # items of a stream that are sorted by length and answered together
+
+
+class Field(NamedTuple):
+    """An array of answers.
+
+    Attributes:
+      least: the smallest sizes of the axes after the first, and those of an empty batch.
+      fill: pads answers with smaller axes.
+      dtype: of the array.
+    """
+
+    least: tuple[int, ...] = ()
+    fill: Any = 0
+    dtype: Any = np.float32
+
+
+class TextModel(PortableModel):
+    """A model that takes columns of texts.
+
+    Attributes:
+      columns: their names.
+      fields: the arrays of its answers.
+    """
+
+    columns: tuple[str, ...] = ("text",)
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        raise NotImplementedError
+
+    def __call__(self, *columns) -> Arrays:
+        """The answers to B examples, as arrays with a row for each.
+
+        Args:
+          *columns: lists of B strings each; see the class.
+
+        Raises:
+          InputError: the columns are not lists of strings of one length.
+        """
+        return stacked(self.answers(self._checked(columns)), self.fields)
+
+    def stream(self, items: Iterable) -> Iterator[TextAnswer]:
+        """Yields the answer to each item, which are read in chunks.
+
+        Args:
+          items: a text each, or a tuple of the texts of the columns.
+
+        Raises:
+          InputError: an item is something else.
+        """
+        if isinstance(items, str | bytes):  # would be taken apart into characters
+            raise InputError(f"`stream` takes a list or another iterable of texts. Received {items!r}.")
+        items = iter(items)
+        while chunk := list(islice(items, _CHUNK)):
+            columns = [chunk] if len(self.columns) == 1 else self._by_column(chunk)
+            yield from self.answers(self._checked(columns))
+
+    def answers(self, columns: list[list]) -> list[TextAnswer]:
+        """The answer to each example, without padding."""
+        raise NotImplementedError
+
+    def _by_column(self, items: list) -> list[list]:
+        for item in items:  # a string would be taken apart into characters
+            if not isinstance(item, tuple | list) or len(item) != len(self.columns):
+                raise InputError(
+                    f"An item must be a tuple of {' and '.join(self.columns)}. Received {item!r}."
+                )
+        return list(map(list, zip(*items, strict=True)))
+
+    def _checked(self, columns: Sequence) -> list[list]:
+        if len(columns) != len(self.columns):
+            raise InputError(
+                f"This model takes {' and '.join(self.columns)}. Received {len(columns)} columns."
+            )
+        received, columns = columns, [as_rows(column) for column in columns]
+        for name, column, given in zip(self.columns, columns, received, strict=True):
+            if not _is_list(column):
+                raise InputError(f"`{name}` must be a list of texts. Received {given!r}.")
+            for number, row in enumerate(column if name == "options" else ()):
+                if not _is_list(row):
+                    raise InputError(
+                        f"`options` must hold a list of texts for each question. Received {row!r}."
+                    )
+                if not len(row):
+                    raise InputError(
+                        f"Each question must have at least one option. Received none in row {number} of `options`."
+                    )
+        if len({len(column) for column in columns}) > 1:
+            names = " and ".join(f"`{name}`" for name in self.columns)
+            lengths = ", ".join(str(len(column)) for column in columns)
+            raise InputError(f"{names} must have the same number of rows. Received {lengths}.")
+        return [
+            [as_texts(row) for row in column] if name == "options" else as_texts(column)
+            for name, column in zip(self.columns, columns, strict=True)
+        ]
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0  # a single string has no axis
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Arrays:
+    """The answers as arrays with a row for each, padded to the largest."""
+    arrays = {}
+    for name, field in fields.items():
+        if not field.least:
+            arrays[name] = np.array([answer[name] for answer in answers], field.dtype)
+            continue
+        values = [np.asarray(answer[name], field.dtype) for answer in answers]
+        shape = tuple(
+            max(sizes) for sizes in zip(field.least, *(value.shape for value in values), strict=True)
+        )
+        arrays[name] = np.full((len(answers), *shape), field.fill, field.dtype)
+        for row, value in zip(arrays[name], values, strict=True):
+            row[tuple(map(slice, value.shape))] = value
+    return arrays
+
+
+class PortableEmbedding(TextModel):
+    """Texts to `embedding` (B, H)."""
+
+    @cached_property
+    def fields(self):
+        return {"embedding": Field((self.folder.config.hidden_size,))}
+
+    def answers(self, columns):
+        (texts,), longest = columns, self.folder.config.max_position_embeddings
+        features = [
+            joined(ids, None, self.tokenizer, longest) for ids in self.tokenizer.encode_batch(texts, longest)
+        ]
+        return self.rows(features)
+
+
+class PortableFillMask(TextModel):
+    """Texts with [MASK] to `pieces` and `probabilities` (B, M, K)."""
+
+    @cached_property
+    def fields(self):
+        least = (1, int(self.folder.facts.options["top_k"]))
+        return {"pieces": Field(least, "", object), "probabilities": Field(least)}
+
+    @cached_property
+    def _masked(self) -> MaskedTexts:
+        return MaskedTexts(self.tokenizer)
+
+    @cached_property
+    def _pieces(self) -> np.ndarray:
+        return np.array(self.tokenizer.pieces, object)
+
+    def engine_inputs(self, batch):
+        return to_hub_names(
+            {**batch, MASKED_POSITIONS: mask_positions(batch["input_ids"], self.tokenizer.mask_id)}
+        )
+
+    def answers(self, columns):
+        (texts,) = columns
+        check_masks(texts)
+        mask_id, longest = self.tokenizer.mask_id, self.folder.config.max_position_embeddings
+        rows = [
+            cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS)
+            for ids in self._masked.encode_batch(texts)
+        ]
+        counts = [int(np.sum(ids == mask_id)) for ids in rows]
+        found: dict[int, Arrays] = {}
+        # Texts of a batch have about as many masks: as many are computed for each as the text with the most has.
+        order = sorted(range(len(rows)), key=counts.__getitem__)
+        for _, group in groupby(order, key=lambda i: counts[i].bit_length()):
+            members = list(group)
+            features = [joined(rows[i], None, self.tokenizer, longest) for i in members]
+            found.update(zip(members, self.rows(features), strict=True))
+        return [
+            {"pieces": self._pieces[found[i]["ids"][:M]], "probabilities": found[i]["probabilities"][:M]}
+            for i, M in enumerate(counts)
+        ]

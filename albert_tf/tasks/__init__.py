@@ -1,0 +1,1 @@
+"""Kinds of tasks: rows, features, models, answers and metrics."""

@@ -1,0 +1,219 @@
+"""The examples of a split as arrays, batches of them, and the outputs of batches as rows, in NumPy."""
+
+import copy
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+
+from albert_tf.tasks.examples import ChoiceExample, Example, WordsExample
+from albert_tf.tasks.feature_cache import (
+    cached_features,
+    cached_windows,
+    examples_hash,
+    tokenizer_hash,
+)
+from albert_tf.tasks.features import (
+    PADDING,
+    Features,
+    choice_features,
+    is_per_token,
+    text_features,
+    word_features,
+)
+from albert_tf.tasks.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
+from albert_tf.tasks.spans.windows import Window, window_features
+from albert_tf.tasks.task import Task
+from data_prep.errors import InputError, check_at_least
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """A split of a task.
+
+    Attributes:
+      name: for example "dev_matched".
+      examples: as read.
+      features: the arrays of each example, in question answering of each window.
+      windows: the windows of question answering; otherwise empty.
+    """
+
+    name: str
+    examples: Sequence[Example]
+    features: Sequence[Features]
+    windows: Sequence[Window] = ()
+
+    @property
+    def words_beyond(self) -> int:
+        """The number of words at the ends of long sentences that are in no sequence."""
+        return sum(
+            len(example.words) - 1 - int(features["word_index"].max())
+            for example, features in zip(self.examples, self.features, strict=False)
+            if isinstance(example, WordsExample)
+        )
+
+    def __str__(self) -> str:
+        shapes = [features["input_ids"].shape for features in self.features]
+        windows = f", {len(self.windows):,} windows" if self.windows else ""
+        beyond = f", words beyond it: {count:,}" if (count := self.words_beyond) else ""
+        return (
+            f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
+            f"longest {max(shape[-1] for shape in shapes)}{beyond}"
+        )
+
+
+def as_split(
+    task: Task,
+    name: str,
+    examples: Sequence[Any],
+    preprocessor: Preprocessor,
+    labels: Sequence[str],
+    cache_dir: str | None = None,
+) -> EncodedSplit:
+    """Turns examples into a split named `name`; without labels, unless all of them are known.
+
+    `cache_dir` keeps windows and passages, which take long to compute.
+
+    Raises:
+      InputError: a question has too many options, or a label is none of `labels`.
+    """
+    tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
+    cache = Path(cache_dir) if cache_dir else None
+    if isinstance(preprocessor, QuestionPreprocessor):
+        lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
+        windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
+        return EncodedSplit(name, examples, window_features(windows), windows)
+    if isinstance(preprocessor, ChoicePreprocessor):
+        _check_options(examples)
+        longest = preprocessor.max_qa_length
+        key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
+        features = cached_features(
+            cache,
+            f"{task.name}-{name}",
+            key,
+            lambda: _with_common_names(choice_features(examples, tokenizer, T, longest)),
+        )
+        return EncodedSplit(name, examples, features)
+    if task.kind == "token_classification":
+        features = word_features(examples, tokenizer, T, labels)
+    else:
+        features = text_features(examples, tokenizer, T, labels if task.has_classes else ())
+    return EncodedSplit(name, examples, _with_common_names(features))
+
+
+def count_cut(task: Task, split: EncodedSplit, preprocessor: Preprocessor, labels: Sequence[str]) -> int:
+    """The number of texts, or passages, that have more tokens than their sequences.
+
+    Questions have windows instead, and `EncodedSplit` counts words.
+    """
+    if task.kind in ("question_answering", "token_classification"):
+        return 0
+    T = preprocessor.max_seq_length
+    full = [
+        example
+        for example, features in zip(split.examples, split.features, strict=False)
+        if features["input_ids"].shape[-1] == T
+    ]
+    longer = copy.copy(preprocessor)
+    longer.max_seq_length = T + 1
+    again = as_split(task, split.name, full, longer, labels).features
+    return sum(features["input_ids"].shape[-1] > T for features in again)
+
+
+def _check_options(examples: Sequence[ChoiceExample]) -> None:
+    most = max((len(example.options) for example in examples), default=0)
+    if most > len(ascii_uppercase):
+        raise InputError(
+            f"A question may have at most {len(ascii_uppercase)} options, whose predictions are letters. "
+            f"Received one with {most}."
+        )
+
+
+def _with_common_names(features: Sequence[Features]) -> list[Features]:
+    """Features of the same names for a batch: labels count only if every example has them."""
+    common = set.intersection(*map(set, features)) if features else set()
+    return [{name: example[name] for name in example if name in common} for example in features]
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """The most that a batch may hold.
+
+    Attributes:
+      rows: examples; in multiple choice all options of a question count as one.
+      tokens: token positions, including padding; a single example may have more.
+    """
+
+    rows: int = 64
+    tokens: int | None = None
+
+    def __post_init__(self):
+        check_at_least(1, self, "rows", "tokens")
+
+    def cut(self, lengths: Sequence[int]) -> Iterator[slice]:
+        """The batches of examples with rising lengths, in token positions."""
+        begin = 0
+        for end, length in enumerate(lengths):
+            count = end - begin
+            if count and (count == self.rows or (self.tokens and (count + 1) * length > self.tokens)):
+                yield slice(begin, end)
+                begin = end
+        if lengths:
+            yield slice(begin, len(lengths))
+
+
+# Attention also computes padding: beside one long text, 63 short ones would cost as much as 63 long ones.
+USUAL_SIZE = BatchSize(tokens=16_384)
+
+
+def numpy_batches(split: EncodedSplit, size: BatchSize = USUAL_SIZE) -> Iterator[dict[str, np.ndarray]]:
+    """All examples once, in batches of similar lengths; for few examples faster than `split_batches`."""
+    shapes = [features["input_ids"].shape for features in split.features]
+    order = sorted(range(len(shapes)), key=lambda row: shapes[row])
+    # A batch holds questions with the same number of options.
+    for _, group in itertools.groupby(order, key=lambda row: shapes[row][:-1]):
+        rows = list(group)
+        for part in size.cut([math.prod(shapes[row]) for row in rows]):
+            batch = padded_batch([split.features[row] for row in rows[part]])
+            yield {**batch, "index": np.array(rows[part], np.int32)}
+
+
+def padded_batch(features: Sequence[Features]) -> dict[str, np.ndarray]:
+    """The arrays of a batch, padded to its longest example, and `input_mask`."""
+    T = max(example["input_ids"].shape[-1] for example in features)
+    batch = {}
+    for name in features[0]:
+        values = [example[name] for example in features]
+        if not is_per_token(name, values[0]):
+            batch[name] = np.array(values)
+            continue
+        around = [(0, 0)] * (values[0].ndim - 1)
+        fill = PADDING.get(name, 0)
+        batch[name] = np.stack(
+            [np.pad(value, [*around, (0, T - value.shape[-1])], constant_values=fill) for value in values]
+        )
+    if "input_mask" not in batch:
+        sizes = np.array([len(example["input_ids"]) for example in features])
+        batch["input_mask"] = (np.arange(T) < sizes[:, np.newaxis]).astype(np.int32)
+    return batch
+
+
+def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[str, np.ndarray]]:
+    """A model's outputs for batches, as one dict for each of `number` examples, in their order."""
+    rows: list[dict[str, np.ndarray]] = [{} for _ in range(number)]
+    for batch in outputs:
+        for place, row in enumerate(batch["index"]):
+            if row >= 0:
+                rows[row] = {name: values[place] for name, values in batch.items() if name != "index"}
+    assert all(rows), "every example is in a batch"
+    return rows
+
+
+def mean_loss(rows: list[dict[str, np.ndarray]]) -> float:
+    """The loss of a data set, independent of its batches."""
+    return float(sum(row["loss"] for row in rows) / sum(row["loss_weight"] for row in rows))

@@ -1,1 +1,0 @@
-"""Downstream tasks: their files, their examples, and the examples as arrays."""

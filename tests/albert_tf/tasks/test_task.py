@@ -1,0 +1,39 @@
+"""The table of tasks and their names."""
+
+import pytest
+
+from albert_tf.tasks.task import TASKS, find_task
+from data_prep.errors import InputError
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_is_found_by_its_name(name):
+    assert find_task(name.upper()).name == name
+    assert find_task(name.replace("-", "_")).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("squad2", "squad2.0"), ("sst2", "sst-2"), ("MNLI-m", "mnli"), ("regresion", "regression")],
+)
+def test_a_misspelt_name(name, nearest):
+    with pytest.raises(InputError, match=f"Did you mean {nearest}\\?"):
+        find_task(name)
+
+
+def test_an_unknown_name():
+    with pytest.raises(InputError, match="must be one of cola, .*Received 'xyzzy'.$"):
+        find_task("xyzzy")
+
+
+def test_own_data():
+    own = [task.name for task in TASKS.values() if task.is_own_data]
+    assert own == [
+        "classification",
+        "ordinal-classification",
+        "multi-label-classification",
+        "regression",
+        "multiple-choice",
+        "question-answering",
+        "token-classification",
+    ]
