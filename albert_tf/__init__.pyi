@@ -1,9 +1,5 @@
 """The public names, for type checkers and editors; `__init__.py` imports each of them from here on first use."""
 
-from albert_tf.checkpoints.adapters import load_adapters as load_adapters
-from albert_tf.checkpoints.adapters import save_adapters as save_adapters
-from albert_tf.checkpoints.loading import Pretrained as Pretrained
-from albert_tf.checkpoints.loading import load_pretrained as load_pretrained
 from albert_tf.config import AlbertConfig as AlbertConfig
 from albert_tf.conversion.convert import convert as convert
 from albert_tf.model.encoder import AlbertEncoder as AlbertEncoder
@@ -15,6 +11,10 @@ from albert_tf.optimizers import Lamb as Lamb
 from albert_tf.optimizers import WarmupPolynomialDecay as WarmupPolynomialDecay
 from albert_tf.parameters import count_parameters as count_parameters
 from albert_tf.runtime.portable_loading import load_portable as load_portable
+from albert_tf.runtime.pretrained import Pretrained as Pretrained
+from albert_tf.runtime.pretrained import load_pretrained as load_pretrained
+from albert_tf.tasks.adapters import load_adapters as load_adapters
+from albert_tf.tasks.adapters import save_adapters as save_adapters
 from albert_tf.tasks.spans.model import QuestionAnswering as QuestionAnswering
 from albert_tf.tasks.task_models import MultiLabelClassifier as MultiLabelClassifier
 from albert_tf.tasks.task_models import MultipleChoice as MultipleChoice

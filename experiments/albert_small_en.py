@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Literal
 
 from albert_cli import program
+from albert_tf.checkpoints.run_files import SETTINGS_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.pretraining_runs import evaluations, training_seconds
 from albert_tf.lab.text import link_files, split_files
-from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json
 from data_prep.inspection.example_stats import most_frequent_share

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from albert_cli import program
 from albert_tf.checkpoints.card import CARD_FILE, markdown_table, weights_hash
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.parameters import count_parameters
 from data_prep.files import read_json_object, write_text
 from experiments import downstream

@@ -26,10 +26,10 @@ from typing import Any, Literal
 
 from albert_cli import program
 from albert_tf.checkpoints.card import markdown_table
+from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.task import find_task
-from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError, check_among
 from data_prep.files import new_folder, read_json_object, write_json, write_text
 from experiments import squad_split

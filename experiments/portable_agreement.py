@@ -235,7 +235,7 @@ def with_mask(text: str) -> str:
 
 def id_encoder(init_checkpoint: str):
     """A function of texts that returns the inputs of an encoder."""
-    from albert_tf.checkpoints.recognition import read
+    from albert_tf.checkpoints.open_model import read
     from albert_tf.runtime.portable_inputs import TEXT_INPUTS
     from albert_tf.tasks.preprocessor import TextPreprocessor
 

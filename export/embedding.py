@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import Pretrained
+from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.features import SURROUNDING_SYMBOLS
 from data_prep.errors import InputError, check_choice
 from data_prep.in_graph import make_graph_tokenizer

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import Pretrained
-from albert_tf.checkpoints.own import write_facts
+from albert_tf.checkpoints.facts import write_facts
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.runtime.portable_inputs import TEXT_INPUTS, from_hub_names
+from albert_tf.runtime.pretrained import Pretrained
 from data_prep.tokenizers.normalization import Normalization
 from export.checks import checked_inputs, checked_positions
 from export.savedmodel import Export, function_of_ids, track_pretrainer, track_vocabulary

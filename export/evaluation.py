@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.loading import Pretrained
 from albert_tf.runtime.finetuned import Finetuned
 from albert_tf.runtime.portable_inputs import TEXT_INPUTS, as_task_outputs, to_hub_names
+from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.splits import BatchSize, as_split, by_row, numpy_batches

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import Pretrained
 from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
+from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.spans.model import QuestionAnswering
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.tasks.task_models import (

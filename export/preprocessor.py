@@ -6,7 +6,7 @@ texts --tokenize--> pieces --trim--> [CLS] a [SEP] b [SEP] --pad--> input_word_i
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import Pretrained
+from albert_tf.runtime.pretrained import Pretrained
 from data_prep.errors import InputError, needs_extra
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer

@@ -11,13 +11,13 @@ import keras
 import numpy as np
 
 from albert_tf.checkpoints.card import CARD_FILE, Usage, write_card, written_by
-from albert_tf.checkpoints.loading import Pretrained
 from albert_tf.checkpoints.output_folder import check_replaceable, replaced_folder
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.model.execution import layers_made_by
 from albert_tf.runtime.portable_folder import write_manifest, write_tables
+from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.runtime.trained_model import USUAL_ANSWER_LENGTH
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError, check_choice

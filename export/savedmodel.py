@@ -12,9 +12,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 from albert_tf.checkpoints.card import markdown_table
 from albert_tf.checkpoints.names import OPTIONAL_PARTS
 from albert_tf.checkpoints.savedmodels import WEIGHTS
-from albert_tf.checkpoints.weights import variables_by_name
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_outputs
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.weights import variables_by_name
 from data_prep.tokenizers.vocabulary import Vocabulary, normalization_file
 
 _WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"

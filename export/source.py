@@ -6,12 +6,13 @@ from pathlib import Path
 
 import keras
 
-from albert_tf.checkpoints.loading import Pretrained, as_pretrained, read_source
-from albert_tf.checkpoints.own import find_model_file, read_task_kind
-from albert_tf.checkpoints.recognition import named_files
+from albert_tf.checkpoints.keras_models import find_model_file, read_task_kind
+from albert_tf.checkpoints.open_model import named_files
 from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.runtime.finetuned import Finetuned, finetuned_of, read_finetuned
+from albert_tf.runtime.pretrained import Pretrained, as_pretrained
+from albert_tf.tasks.open_task import read_source
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary

@@ -89,7 +89,8 @@ def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings)
             )
         return lambda texts: model(texts)["embedding"], Columns()
     import_tensorflow()
-    from albert_tf.checkpoints.loading import as_pretrained, read_source
+    from albert_tf.runtime.pretrained import as_pretrained
+    from albert_tf.tasks.open_task import read_source
 
     stored = read_source(model_dir, flags)
-    return as_pretrained(stored, dtype="float32").embed, stored.columns
+    return as_pretrained(stored, dtype="float32").embed, Columns.of_stored(stored)

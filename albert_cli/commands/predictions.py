@@ -344,7 +344,7 @@ def _predicted_folder(task: str, run: Path) -> Path:
     Raises:
       InputError: the run was trained on another task.
     """
-    from albert_tf.training.run_files import best_seed_folder
+    from albert_tf.checkpoints.run_files import best_seed_folder
 
     folder = best_seed_folder(run) or run
     _check_task(folder, task)
@@ -384,6 +384,6 @@ def _settings_of(folders: Iterable[Path]) -> Mapping[str, Any]:
 
 def _settings_in(folder: Path) -> dict[str, Any]:
     """The settings in a folder; empty without any."""
-    from albert_tf.training.run_files import SETTINGS_FILE
+    from albert_tf.checkpoints.run_files import SETTINGS_FILE
 
     return read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).exists() else {}

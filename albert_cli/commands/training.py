@@ -8,10 +8,10 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_next
+from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.tasks.task import find_task
-from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.console import open_console
 
 _SETTINGS = Parameter(name="*")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import albert_tf
 from albert_tf.checkpoints import archives
+from albert_tf.checkpoints.run_files import CHECKPOINTS, MANIFEST_FILE, RESULTS_FILE, SETTINGS_FILE
 from albert_tf.checkpoints.stored import Format, StoredModel, read_optional_json
-from albert_tf.training.run_files import CHECKPOINTS, MANIFEST_FILE, RESULTS_FILE, SETTINGS_FILE
 from data_prep.files import file_sha256, visible_files
 
 CARD_FILE = "README.md"

@@ -1,11 +1,9 @@
-"""The head of a fine-tuned model as files hold it, and the layer that it is set into."""
+"""The head of a fine-tuned model as files hold it."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import keras
 import numpy as np
 
 from albert_tf.checkpoints.names import (
@@ -13,16 +11,16 @@ from albert_tf.checkpoints.names import (
     HEADS,
     SEQUENCE_HEAD,
     TOKEN_HEAD,
+    HeadPart,
     HeadSize,
     Naming,
+    Parameter,
     parameters,
 )
 from albert_tf.checkpoints.weights import rename, to_ours
 from albert_tf.config import AlbertConfig
-from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError
 
-_ORDINAL = "ordinal_classification"  # other formats hold it as a classifier
 # In a task model, the layer on [token, start] is two: the token's half, with the bias, and the start's.
 _TOKEN_HALF, _START_HALF = "end_token/vars/0", "end_start/vars/0"
 _ANSWERABLE = "answerable_output/vars/0"  # the model predicts "answerable", the original "impossible"
@@ -90,7 +88,9 @@ def name_of_kind(kind: str) -> str:
     return kind.replace("multi_label", "multi-label").replace("_", " ")
 
 
-def head_size(part: str, arrays: Mapping[str, np.ndarray], config: AlbertConfig, naming: Naming) -> HeadSize:
+def head_size(
+    part: HeadPart, arrays: Mapping[str, np.ndarray], config: AlbertConfig, naming: Naming
+) -> HeadSize:
     """The size of a head, from the bias of its layer if the number of outputs is open."""
     if part not in (SEQUENCE_HEAD, TOKEN_HEAD):
         return HeadSize(part, 0)
@@ -108,12 +108,12 @@ def read_weights(
 
 
 def from_task_model(
-    arrays: Mapping[str, np.ndarray], config: AlbertConfig, part: str, where: str
+    arrays: Mapping[str, np.ndarray], config: AlbertConfig, part: HeadPart, where: str
 ) -> tuple[HeadSize, dict[str, np.ndarray]]:
     """The size and the weights of a head from the arrays of a task model's file.
 
     Args:
-      arrays: under the paths of the file, without the encoder.
+      arrays: of the head, under their names inside its layer.
       config: the encoder's shape.
       part: one of `HEADS`.
       where: the file, for messages.
@@ -121,13 +121,7 @@ def from_task_model(
     Raises:
       InputError: arrays are missing or have wrong shapes.
     """
-    names = [row.theirs for row in _rows(config, HeadSize(part, 1))]
-    if part == CONDITIONAL_SPAN_HEAD:
-        names.append(_START_HALF)
-    # The file has the path to the head's layer in front of each name.
-    found = {
-        name: array for name in names for path, array in arrays.items() if f"/{path}".endswith(f"/{name}")
-    }
+    found = dict(arrays)
     if part == CONDITIONAL_SPAN_HEAD and {_TOKEN_HALF, _START_HALF, _ANSWERABLE} <= found.keys():
         found[_TOKEN_HALF] = np.concatenate([found[_TOKEN_HALF], found.pop(_START_HALF)])
         found[_ANSWERABLE] = -found[_ANSWERABLE]
@@ -137,41 +131,9 @@ def from_task_model(
     return size, rename(found, _rows(config, size), where)
 
 
-def set_head(layer: keras.layers.Layer, head: Head, config: AlbertConfig) -> None:
-    """Sets the weights of a task model's head, a built layer of `finetuning.heads`."""
-    arrays = {row.theirs: head.weights[row.ours] for row in _rows(config, head.size)}
-    if head.size.part == CONDITIONAL_SPAN_HEAD:
-        arrays[_TOKEN_HALF], arrays[_START_HALF] = np.split(arrays[_TOKEN_HALF], 2)
-        arrays[_ANSWERABLE] = -arrays[_ANSWERABLE]
-    for name, array in arrays.items():
-        path, number = name.split("/vars/")
-        functools.reduce(getattr, path.split("/"), layer).weights[int(number)].assign(array)
-
-
 def default_names(number: int) -> tuple[str, ...]:
     """Hugging Face's names of classes without names."""
     return tuple(f"LABEL_{i}" for i in range(number))
-
-
-def choose_task(head: Head, task: str | None) -> Head:
-    """The head for one kind of task.
-
-    Args:
-      head: as the files describe it.
-      task: the kind, or the name of a task of this kind; None if the files leave only one open.
-
-    Raises:
-      InputError: the head is not for this kind, or for several and `task` is None.
-    """
-    kinds = head.kinds
-    wanted = find_task(task).kind if task else None
-    if "classification" in kinds and wanted == _ORDINAL:
-        kinds = (_ORDINAL,)
-    chosen = tuple(kind for kind in kinds if wanted in (None, kind))
-    if len(chosen) != 1:
-        names = " or ".join(find_task(kind).name for kind in head.kinds)
-        raise InputError(f"--task must name what the head is for, {names}. Received {task or 'no --task'}.")
-    return dataclasses.replace(head, kinds=chosen)
 
 
 def rename_classes(head: Head, labels: Sequence[str]) -> Head:
@@ -213,5 +175,14 @@ def with_classes(head: Head, labels: Sequence[str]) -> Head:
     return dataclasses.replace(head, weights=weights, labels=tuple(labels), thresholds=thresholds)
 
 
-def _rows(config: AlbertConfig, size: HeadSize):
-    return parameters(config, "keras", size)
+def to_task_model(head: Head, config: AlbertConfig) -> dict[str, np.ndarray]:
+    """The reverse of `from_task_model`: the arrays under their names inside the head's layer."""
+    arrays = {row.theirs: head.weights[row.ours] for row in _rows(config, head.size)}
+    if head.size.part == CONDITIONAL_SPAN_HEAD:
+        arrays[_TOKEN_HALF], arrays[_START_HALF] = np.split(arrays[_TOKEN_HALF], 2)
+        arrays[_ANSWERABLE] = -arrays[_ANSWERABLE]
+    return arrays
+
+
+def _rows(config: AlbertConfig, size: HeadSize) -> list[Parameter]:
+    return [row for row in parameters(config, "keras", size) if row.part == size.part]

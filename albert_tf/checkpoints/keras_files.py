@@ -1,4 +1,4 @@
-"""Safe reading of Keras' files: everything in them is checked before anything is built from what they claim."""
+"""Keras' files as arrays: everything in them is checked, and no class that they name is created."""
 
 import json
 import re
@@ -8,22 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import keras
 import ml_dtypes
 import numpy as np
 
 from albert_tf.checkpoints.archives import most_bytes
+from albert_tf.checkpoints.weights import as_weights
 from albert_tf.config import AlbertConfig
 from albert_tf.parameters import count_parameters
-from albert_tf.training.weights import as_weights
 from data_prep.errors import InputError
 from data_prep.files import check_file, refuse_damage
 
 WEIGHTS_FILE = "model.weights.h5"  # inside a .keras file
-_NO_WEIGHTS = re.compile(
-    "optimizer/|(.*/)?dropout_state$"
-)  # arrays of a .keras file, by the begin of their names
-_LONGEST_REASON = 400  # characters; Keras may quote the whole configuration
+NO_WEIGHTS = re.compile("optimizer/|(.*/)?dropout_state$")  # arrays of a .keras file, by their names
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -42,7 +38,7 @@ def read_description(path: Path) -> dict[str, Any]:
         description = json.loads(archive.read("config.json"))
         with archive.open(WEIGHTS_FILE) as weights, h5py.File(weights) as file:
             arrays = _check_arrays(file, archive.getinfo(WEIGHTS_FILE).file_size, path)
-            dtypes = {name: _dtype(item) for name, item in arrays.items() if not _NO_WEIGHTS.match(name)}
+            dtypes = {name: _dtype(item) for name, item in arrays.items() if not NO_WEIGHTS.match(name)}
     if not isinstance(description, dict):
         raise InputError(f"{path} is not a complete .keras file: its config.json must hold one JSON object.")
     config = description.get("config")
@@ -67,30 +63,10 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
         return {name: item[()].view(_dtype(item)) for name, item in arrays.items() if is_wanted(name)}
 
 
-def check_weights(model: keras.Model, path: Path) -> None:
-    """Raises InputError if weights that Keras has read from a file are not finite."""
-    # Quantized models hold integers, too.
-    floats = [each for each in model.weights if keras.backend.is_float_dtype(each.dtype)]
-    as_weights({each.path: keras.ops.convert_to_numpy(each) for each in floats}, path)
-
-
 def _dtype(item: h5py.Dataset) -> np.dtype:
     """Keras stores bfloat16, which HDF5 does not know, as two bytes without a type, and names it beside them."""
     is_bfloat16 = item.dtype == "V2" and str(item.attrs.get("dtype")) == "bfloat16"
     return np.dtype(ml_dtypes.bfloat16) if is_bfloat16 else item.dtype
-
-
-def keras_reason(error: Exception) -> str:
-    """Why Keras could not load a model, in one line.
-
-    About weights, Keras' first line only names the object ("... error message for object <...>:"), its second one
-    gives the reason, and ends with the values of the variable.
-    """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    reason = lines[0]
-    if reason.endswith(":") and len(lines) > 1:
-        reason += " " + lines[1].partition(" Target variable:")[0]
-    return reason[:_LONGEST_REASON]
 
 
 def check_size(config: AlbertConfig, size: int, where: str | Path, head: int = 0) -> None:

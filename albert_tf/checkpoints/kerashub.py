@@ -4,6 +4,7 @@ config.json and model.weights.h5; of a task model also task.json and task.weight
 tokenizer.json, and of a task model preprocessor.json. Presets of KerasNLP, as KerasHub was called, are read too.
 """
 
+import importlib.metadata
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import keras
 import numpy as np
 
 from albert_tf.checkpoints.heads import Head, head_size, read_weights
@@ -117,7 +117,7 @@ def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
     arrays = to_theirs(stored.all_weights, stored.config, "kerashub", size)
     of_task = {name: arrays.pop(name) for name in list(arrays) if name.startswith(KERASHUB_TASK)}
     count = sum(array.size for array in arrays.values())
-    metadata = {"keras_version": keras.__version__, "parameter_count": count}
+    metadata = {"keras_version": importlib.metadata.version("keras"), "parameter_count": count}
     metadata["date_saved"] = datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")
     write_json(folder / "metadata.json", metadata)
     _write_arrays(folder / _WEIGHTS_FILE, arrays, _EMPTY)

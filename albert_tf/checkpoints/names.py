@@ -26,7 +26,8 @@ class LayerNames(NamedTuple):
 
     Kinds: "table" an embedding; "norm" a LayerNorm; "dense" a kernel and a bias; "split" a dense layer whose
     outputs are heads, "merge" one whose inputs are; "logits" a dense layer that TF1 stores by outputs; "bias";
-    "kernel" a dense layer without a bias. The name in .keras files is that inside the head's layer.
+    "kernel" a dense layer without a bias. In .keras files of a pretrainer
+    or a task model the encoder's names begin with "encoder/"; the names of a head are those inside its layer.
     """
 
     kind: str
@@ -39,100 +40,121 @@ class LayerNames(NamedTuple):
     keras: str = ""
 
 
+HeadPart = Literal["sequence_head", "token_head", "span_head", "conditional_span_head"]
+
+
 class HeadSize(NamedTuple):
     """Which of `HEADS` a fine-tuned model has, and the number of its outputs, C."""
 
-    part: str
+    part: HeadPart
     outputs: int
 
 
 _EMBEDDINGS = (
     LayerNames(
         "table", "VE", "embeddings/word_embeddings", "bert/embeddings/word_embeddings",
-        "albert.embeddings.word_embeddings", "layers/reversible_embedding", "word_embeddings",
+        "albert.embeddings.word_embeddings", "layers/reversible_embedding", "word_embeddings", "embeddings/vars/0",
     ),
     LayerNames(
         "table", "TE", "embeddings/position_embeddings", "bert/embeddings/position_embeddings",
         "albert.embeddings.position_embeddings", "layers/position_embedding", "position_embedding",
+        "embeddings/vars/1",
     ),
     LayerNames(
         "table", "SE", "embeddings/token_type_embeddings", "bert/embeddings/token_type_embeddings",
-        "albert.embeddings.token_type_embeddings", "layers/embedding", "type_embeddings",
+        "albert.embeddings.token_type_embeddings", "layers/embedding", "type_embeddings", "embeddings/vars/2",
     ),
     LayerNames(
         "norm", "E", "embeddings/layer_norm", "bert/embeddings/LayerNorm",
         "albert.embeddings.LayerNorm", "layers/layer_normalization", "embeddings/layer_norm",
+        "embeddings/layer_norm",
     ),
     LayerNames(
         "dense", "EH", PROJECTION, "bert/encoder/embedding_hidden_mapping_in",
         "albert.encoder.embedding_hidden_mapping_in", "layers/dense", "embedding_projection",
+        "embeddings/projection",
     ),
 )  # fmt: skip
-# {a}, {f}: our attention and feed-forward part; {g}, {i}: group and block inside it; {n}: KerasHub's count.
+# {a}, {f}: our attention and feed-forward part; {g}, {i}: group and block inside it; {n}: KerasHub's count. Keras
+# writes {a_}, {f_} and {i_}, such as _1, but not _0.
 _TF1 = "bert/encoder/transformer/group_{g}/inner_group_{i}"
 _HF = "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}"
 _KERASHUB = "layers/transformer_encoder{n}"
+_KERAS_ATTENTION = "attentions/container{a_}/self_attention{i_}"
+_KERAS_FFN = "ffns/container{f_}/feed_forward{i_}"
 _BLOCK = (
     LayerNames(
         "split", "HH", "attention_{a}_{i}/query", f"{_TF1}/attention_1/self/query", f"{_HF}.attention.query",
         f"{_KERASHUB}/_self_attention_layer/query_dense", "transformer/self_attention/query",
+        f"{_KERAS_ATTENTION}/query",
     ),
     LayerNames(
         "split", "HH", "attention_{a}_{i}/key", f"{_TF1}/attention_1/self/key", f"{_HF}.attention.key",
         f"{_KERASHUB}/_self_attention_layer/key_dense", "transformer/self_attention/key",
+        f"{_KERAS_ATTENTION}/key",
     ),
     LayerNames(
         "split", "HH", "attention_{a}_{i}/value", f"{_TF1}/attention_1/self/value", f"{_HF}.attention.value",
         f"{_KERASHUB}/_self_attention_layer/value_dense", "transformer/self_attention/value",
+        f"{_KERAS_ATTENTION}/value",
     ),
     LayerNames(
         "merge", "HH", "attention_{a}_{i}/output", f"{_TF1}/attention_1/output/dense", f"{_HF}.attention.dense",
         f"{_KERASHUB}/_self_attention_layer/output_dense", "transformer/self_attention/attention_output",
+        f"{_KERAS_ATTENTION}/output_dense",
     ),
     LayerNames(
         "norm", "H", "attention_{a}_{i}/layer_norm", f"{_TF1}/LayerNorm", f"{_HF}.attention.LayerNorm",
         f"{_KERASHUB}/_self_attention_layer_norm", "transformer/self_attention_layer_norm",
+        f"{_KERAS_ATTENTION}/layer_norm",
     ),
     LayerNames(
         "dense", "HF", "ffn_{f}_{i}/intermediate", f"{_TF1}/ffn_1/intermediate/dense", f"{_HF}.ffn",
         f"{_KERASHUB}/_feedforward_intermediate_dense", "transformer/intermediate",
+        f"{_KERAS_FFN}/intermediate",
     ),
     LayerNames(
         "dense", "FH", "ffn_{f}_{i}/output", f"{_TF1}/ffn_1/intermediate/output/dense", f"{_HF}.ffn_output",
         f"{_KERASHUB}/_feedforward_output_dense", "transformer/output",
+        f"{_KERAS_FFN}/output_dense",
     ),
     LayerNames(
         "norm", "H", "ffn_{f}_{i}/layer_norm", f"{_TF1}/LayerNorm_1", f"{_HF}.full_layer_layer_norm",
         f"{_KERASHUB}/_feedforward_layer_norm", "transformer/output_layer_norm",
+        f"{_KERAS_FFN}/layer_norm",
     ),
 )  # fmt: skip
 _POOLER_AND_HEADS = (
     LayerNames(
-        "dense", "HH", "pooler", "bert/pooler/dense", "albert.pooler", "layers/dense_1", "pooler_transform"
+        "dense", "HH", "pooler", "bert/pooler/dense", "albert.pooler", "layers/dense_1", "pooler_transform",
+        "layers/dense",
     ),
     LayerNames(
         "dense", "HE", "masked_lm/transform", "cls/predictions/transform/dense", "predictions.dense",
         f"{KERASHUB_TASK}layers/masked_lm_head/_intermediate_dense",
-        garden="bert/cls/predictions/transform/dense",
+        garden="bert/cls/predictions/transform/dense", keras="layers/masked_lm_head/transform",
     ),
     LayerNames(
         "norm", "E", "masked_lm/layer_norm", "cls/predictions/transform/LayerNorm", "predictions.LayerNorm",
         f"{KERASHUB_TASK}layers/masked_lm_head/_intermediate_layer_norm",
-        garden="bert/cls/predictions/transform/LayerNorm",
+        garden="bert/cls/predictions/transform/LayerNorm", keras="layers/masked_lm_head/layer_norm",
     ),
     LayerNames(
         "bias", "V", "masked_lm/output_bias", "cls/predictions/output_bias", "predictions.bias",
         f"{KERASHUB_TASK}layers/masked_lm_head",
-        garden="bert/cls/predictions/output_bias/bias",
+        garden="bert/cls/predictions/output_bias/bias", keras="layers/masked_lm_head",
     ),
     LayerNames(
-        "logits", "H2", "sentence_order/classifier", "cls/seq_relationship/output", "sop_classifier.classifier"
+        "logits", "H2", "sentence_order/classifier", "cls/seq_relationship/output", "sop_classifier.classifier",
+        keras="layers/sentence_order_head/classifier",
     ),
 )  # fmt: skip
 # The heads of fine-tuned models, of which a file has one at most.
-SEQUENCE_HEAD, TOKEN_HEAD = "sequence_head", "token_head"  # reads the pooled output; each token
-SPAN_HEAD, CONDITIONAL_SPAN_HEAD = "span_head", "conditional_span_head"  # of SQuAD 1.1 and 2.0
-HEADS = {
+SEQUENCE_HEAD: HeadPart = "sequence_head"  # reads the pooled output
+TOKEN_HEAD: HeadPart = "token_head"  # reads each token
+SPAN_HEAD: HeadPart = "span_head"  # of SQuAD 1.1
+CONDITIONAL_SPAN_HEAD: HeadPart = "conditional_span_head"  # of SQuAD 2.0
+HEADS: dict[HeadPart, tuple[LayerNames, ...]] = {
     SEQUENCE_HEAD: (
         LayerNames(
             "logits",
@@ -169,7 +191,7 @@ _SUFFIXES = {
     "huggingface": {"table": ".weight", "norm": ".weight .bias", "dense": ".weight .bias", "bias": ""},
     "kerashub": {"table": "/vars/0", "norm": "/vars/0 /vars/1", "dense": "/vars/0 /vars/1"},
     "garden": {**_KERAS, "table": "/embeddings"},
-    "keras": {"dense": "/vars/0 /vars/1"},
+    "keras": {"table": "", "dense": "/vars/0 /vars/1"},
 }
 # Which kernels a format stores as [outputs, inputs].
 _TRANSPOSED = {"tf1": ("logits",), "huggingface": ("dense", "split", "merge", "logits")}
@@ -209,7 +231,7 @@ def parameters(config: AlbertConfig, naming: Naming, head: HeadSize | None = Non
     return [parameter for row in rows for parameter in _parameters(row, config, naming, outputs)]
 
 
-def heads_in(names: Container[str], config: AlbertConfig, naming: Naming) -> dict[str, list[str]]:
+def heads_in(names: Container[str], config: AlbertConfig, naming: Naming) -> dict[HeadPart, list[str]]:
     """Those of `HEADS` that have a parameter among a file's names, and these names."""
     found = {
         part: [
@@ -248,6 +270,7 @@ def _rows(config: AlbertConfig, naming: Naming) -> Iterator[LayerNames]:
                 "f": g * ffns // groups,
                 "n": f"_{count}" if count else "",
             }
+            numbers |= {f"{name}_": f"_{numbers[name]}" if numbers[name] else "" for name in "afi"}
             for row in _BLOCK:
                 yield LayerNames(row.kind, row.size, *(name.format(**numbers) for name in row[2:]))
     yield from _POOLER_AND_HEADS

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from albert_tf.checkpoints.own import read_vocabulary
+from albert_tf.checkpoints.facts import read_vocabulary
 from albert_tf.checkpoints.stored import StoredModel, find_vocabulary
 from albert_tf.checkpoints.tf1 import read_arrays
 from albert_tf.checkpoints.weights import to_ours

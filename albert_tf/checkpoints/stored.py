@@ -1,6 +1,6 @@
 """What every reader returns and every writer takes: a model as files hold it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -9,10 +9,8 @@ import numpy as np
 
 from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.names import OPTIONAL_PARTS
-from albert_tf.checkpoints.weights import parts_of, set_weights
+from albert_tf.checkpoints.weights import parts_of
 from albert_tf.config import AlbertConfig
-from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.tasks.columns import Columns
 from data_prep.errors import InputError
 from data_prep.files import read_bytes, read_json_object
 from data_prep.tokenizers.normalization import RELEASED, Normalization
@@ -34,7 +32,8 @@ class StoredModel:
       notes: sentences on what the format could not express or the files do not hold.
       head: the head of a fine-tuned model, if the files hold one.
       sentence_modules: what sentence-transformers makes vectors with besides the encoder and the mean over tokens.
-      columns: those of the data that a fine-tuned model of ours was trained on.
+      columns: the names of the columns that a fine-tuned model of ours was given, by `fit`.
+      settings: the settings.json of a fine-tuning run.
     """
 
     format: Format
@@ -45,7 +44,8 @@ class StoredModel:
     notes: tuple[str, ...] = ()
     head: Head | None = None
     sentence_modules: tuple[str, ...] = ()
-    columns: Columns = field(default_factory=Columns)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def all_weights(self) -> dict[str, np.ndarray]:
@@ -61,12 +61,6 @@ class StoredModel:
     def missing(self) -> tuple[str, ...]:
         """Which of "pooler", "masked_lm" and "sentence_order" the files do not hold."""
         return tuple(part for part in OPTIONAL_PARTS if part not in self.parts)
-
-    def to_pretrainer(self, seed: int | None = None, dtype=None) -> AlbertPretrainer:
-        """A model with these weights; parts that the files do not hold are initialized from `seed`."""
-        model = AlbertPretrainer(self.config, seed=seed, dtype=dtype)
-        set_weights(model, self.weights)
-        return model
 
 
 def check_vocabulary(stored: StoredModel) -> None:

@@ -1,6 +1,7 @@
-"""Renames arrays between a file's names and ours, and gets and sets the weights of models: all, or an error."""
+"""The arrays of files as weights: checked, and renamed between a file's names and ours, all, or an error."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -15,17 +16,46 @@ from albert_tf.checkpoints.names import (
     parameters,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.training.weights import as_weights
 from data_prep.errors import InputError
 
-_LISTED = 12  # names in one message
+_DTYPES = ("float32", "float16", "bfloat16", "float64")  # of weights in files
+_LISTED = 12  # names or faults in one message
 # The group of layer i as the libraries of two formats compute it, in floating point: for some L and G, rounding
 # makes one too small. Ours is i * G // L.
 _LIBRARY_GROUPS: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
     "tf1": ("google-research/albert", lambda i, L, G: int(i / L * G)),
     "huggingface": ("transformers", lambda i, L, G: int(i / (L / G))),
 }
+
+
+def as_weights(arrays: Mapping[str, np.ndarray], where: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of a file, of any format, as weights: the check that all of them pass before they are used.
+
+    Args:
+      arrays: by their names in the file.
+      where: the file, for the message.
+
+    Returns:
+      The same in float32.
+
+    Raises:
+      InputError: an array holds integers, truth values or complex numbers; or NaN or infinity, as after a training
+        that diverged, also in the shape of float64 that is larger than any float32.
+    """
+    weights, faults = {}, []
+    for name, array in sorted(arrays.items()):
+        if array.dtype.name not in _DTYPES:
+            faults.append(f"{name} is {array.dtype.name}")
+            continue
+        with np.errstate(over="ignore"):
+            weights[name] = np.asarray(array, np.float32)
+        if not np.isfinite(weights[name]).all():
+            faults.append(f"{name} holds NaN or infinity")
+    if faults:
+        raise InputError(
+            f"Weights must be finite floating-point numbers. In {where}, {_listed(faults, '; ')}."
+        )
+    return weights
 
 
 def to_ours(
@@ -113,24 +143,6 @@ def parts_of(names: Iterable[str]) -> tuple[str, ...]:
     """Which of `OPTIONAL_PARTS` have a weight among `names`, which are ours."""
     heads = {name.split("/")[0] for name in names}
     return tuple(part for part in OPTIONAL_PARTS if part in heads)
-
-
-def weights_of(model: AlbertPretrainer) -> dict[str, np.ndarray]:
-    """A model's weights under our names."""
-    return {name: np.asarray(variable) for name, variable in variables_by_name(model).items()}
-
-
-def set_weights(model: AlbertPretrainer, weights: dict[str, np.ndarray]) -> None:
-    """Sets the given weights; the others do not change."""
-    variables = variables_by_name(model)
-    assert weights.keys() <= variables.keys()
-    for name, array in weights.items():
-        variables[name].assign(array)
-
-
-def variables_by_name(model: AlbertPretrainer) -> dict:
-    """Our name -> variable, for everything that is trained."""
-    return {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
 
 
 def _check_groups(config: AlbertConfig, naming: Naming, consequence: str) -> None:

@@ -8,46 +8,53 @@ from pathlib import Path
 from typing import get_args
 
 from albert_tf.checkpoints.card import LIBRARIES, TITLES, Usage, write_card
-from albert_tf.checkpoints.heads import choose_task
+from albert_tf.checkpoints.facts import FACTS_FILE, write_facts
 from albert_tf.checkpoints.huggingface import write_huggingface
+from albert_tf.checkpoints.keras_models import MODEL_FILE
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.loading import read_source
 from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writable
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.output_folder import check_replaceable, replaced_folder
-from albert_tf.checkpoints.own import MODEL_FILE, write_facts, write_keras
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, read_optional_json
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.examples import example_for
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
+from albert_tf.model.keras_model import AlbertModel
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.tasks.open_task import choose_task, read_source
 from albert_tf.tasks.task import TaskKind
 from albert_tf.tasks.task_models import TASK_MODELS
 from albert_tf.tasks.task_outputs import EVEN_ODDS, null_threshold_of
-from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError, check_choice
 
 
-def _write_keras(stored: StoredModel, folder: Path) -> list[str]:
-    """Writes model.keras, a task model if there is a head, and the files that belong to it."""
-    head, vocabulary = stored.head, stored.vocabulary
-    if head is None:
-        return write_keras(stored, folder)
-    model_class = TASK_MODELS[head.kinds[0]]
-    model_class.from_finetuned(stored, dtype="float32").save(folder / MODEL_FILE)
-    if vocabulary:
-        vocabulary.save(folder)
+def write_keras(stored: StoredModel, folder: Path) -> list[str]:
+    """Writes model.keras for `keras.saving.load_model`, and the files that belong to it.
+
+    It is a task model if there is a head, otherwise an `AlbertPretrainer`.
+    """
+    if stored.head:
+        model: AlbertModel = TASK_MODELS[stored.head.kinds[0]].from_finetuned(stored, dtype="float32")
+    else:
+        model = AlbertPretrainer.of_stored(stored, seed=0, dtype="float32")
+    model.save(folder / MODEL_FILE)
     stored.config.to_json_file(folder / CONFIG_FILE)
-    write_facts(folder, stored.parts, vocabulary)
-    return []
+    if stored.vocabulary:
+        stored.vocabulary.save(folder)
+    write_facts(folder, stored.parts, stored.vocabulary)
+    if stored.head or not stored.missing:
+        return []
+    return [f"untrained in {MODEL_FILE}, according to {FACTS_FILE}: {', '.join(stored.missing)}"]
 
 
 # Each writes a model into an empty folder and returns notes on what the format cannot express.
 _WRITERS: dict[Writable, Callable[[StoredModel, Path], list[str]]] = {
     "tf1": write_tf1,
     "huggingface": write_huggingface,
-    "keras": _write_keras,
+    "keras": write_keras,
     "kerashub": write_kerashub,
 }
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from albert_tf.checkpoints.card import CARD_FILE, written_by
+from albert_tf.checkpoints.checkpoint_files import say_on_stderr
 from albert_tf.checkpoints.downloads import FILES_OF_MODELS, repository_of
-from albert_tf.training.checkpoint_files import say_on_stderr
 from data_prep.errors import InputError, first_line
 from data_prep.files import read_text
 

@@ -14,6 +14,7 @@ from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import peers
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.tasks.task_models import TASK_MODELS
 from data_prep.errors import InputError
 
@@ -130,7 +131,7 @@ def _outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> tuple[dict[st
 
 
 def _our_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    model = stored.to_pretrainer(seed=0, dtype="float32")
+    model = AlbertPretrainer.of_stored(stored, seed=0, dtype="float32")
     outputs = {**model.encoder(batch), **model(batch)}
     if stored.head:
         outputs |= _head_outputs(stored, outputs["sequence_output"], outputs["pooled_output"])

@@ -1,20 +1,19 @@
 """The model of a task, built on a pretrained encoder."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
-from albert_tf.checkpoints.adapters import load_adapters
-from albert_tf.checkpoints.loading import Pretrained, load_pretrained
-from albert_tf.checkpoints.names import OPTIONAL_PARTS
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.config import AlbertConfig, ResizePositions
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import distinct_layers
+from albert_tf.tasks.adapters import load_adapters
 from albert_tf.tasks.preprocessor import PREPROCESSORS, Preprocessor
 from albert_tf.tasks.task import Task
 from albert_tf.tasks.task_model import TaskModel
@@ -24,18 +23,31 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-def read_initial_model(settings: FinetuningSettings) -> Pretrained:
+class InitialModel(NamedTuple):
+    """What training starts from; `vocabulary` is that of the checkpoint, if its files include one."""
+
+    encoder: AlbertEncoder
+    vocabulary: Vocabulary | None
+
+    @property
+    def config(self) -> AlbertConfig:
+        """The encoder's shape."""
+        return self.encoder.config
+
+
+def read_initial_model(settings: FinetuningSettings) -> InitialModel:
     """The model that training starts from: --init_checkpoint, or an untrained one of --albert_config_file."""
     if settings.init_checkpoint:
-        return load_pretrained(
-            settings.init_checkpoint, config=settings.albert_config_file, seed=settings.seed
-        )
+        stored = open_model(settings.init_checkpoint, settings.albert_config_file)
+        if "pooler" in stored.missing:
+            logging.getLogger(__name__).warning("%s holds no pooler: using fresh weights", stored.path)
+        return InitialModel(AlbertEncoder.of_stored(stored, seed=settings.seed), stored.vocabulary)
     assert settings.albert_config_file, "FinetuningSettings requires one of them with do_train"
     config = AlbertConfig.from_json_file(settings.albert_config_file)
-    return Pretrained(AlbertPretrainer(config, seed=settings.seed), missing=OPTIONAL_PARTS, vocabulary=None)
+    return InitialModel(AlbertEncoder(config, seed=settings.seed), vocabulary=None)
 
 
-def choose_vocabulary(pretrained: Pretrained, settings: FinetuningSettings) -> Vocabulary:
+def choose_vocabulary(pretrained: InitialModel, settings: FinetuningSettings) -> Vocabulary:
     """The vocabulary that the flags name, otherwise the checkpoint's own.
 
     Raises:
@@ -81,7 +93,7 @@ def make_preprocessor(
 
 def build_task_model(
     task: Task,
-    pretrained: Pretrained,
+    pretrained: InitialModel,
     labels: Sequence[str],
     preprocessor: Preprocessor,
     settings: ResolvedSettings,

@@ -5,7 +5,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checkpoints.own import is_run
+from albert_tf.checkpoints.run_files import RESULTS_FILE, SETTINGS_FILE
+from albert_tf.checkpoints.runs import is_run
 from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.finetuning.construction import (
     build_task_model,
@@ -33,7 +34,6 @@ from albert_tf.tasks.task_model import TaskModel
 from albert_tf.tasks.task_outputs import main_metric_of
 from albert_tf.training.device_settings import check_batch_divides
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import check_agreement, check_memory, is_chief, make_strategy
 from data_prep.errors import InputError

@@ -9,31 +9,27 @@ dev_... and test_... (predictions).
 import contextlib
 import shutil
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import keras
 from rich.table import Table
 
-from albert_tf.checkpoints.adapters import ADAPTERS_FILE, save_adapters
-from albert_tf.checkpoints.keras_files import check_size, check_weights, keras_reason, read_description
-from albert_tf.checkpoints.own import MODEL_FILE
-from albert_tf.checkpoints.stored import read_optional_json
-from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.recipes import ResolvedSettings
-from albert_tf.finetuning.settings import FIXED
-from albert_tf.tasks.preprocessor import PREPROCESSORS
-from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_models import TASK_MODELS
-from albert_tf.training.run_files import (
+from albert_tf.checkpoints.keras_models import MODEL_FILE
+from albert_tf.checkpoints.run_files import (
     CHECKPOINTS,
     RESULTS_FILE,
     SETTINGS_FILE,
     check_same_run,
-    settings_json,
 )
+from albert_tf.checkpoints.stored import read_optional_json
+from albert_tf.finetuning.recipes import ResolvedSettings
+from albert_tf.finetuning.settings import FIXED
+from albert_tf.tasks.adapters import ADAPTERS_FILE, save_adapters
+from albert_tf.tasks.saved_models import load_task_model
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.training.device_settings import settings_json
 from data_prep.errors import InputError
 from data_prep.files import as_record, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -141,55 +137,6 @@ def trained_seeds(output_dir: str | Path) -> list[int]:
     names = [path.name.removeprefix("seed_") for path in Path(output_dir).glob("seed_*")]
     seeds = sorted(int(name) for name in names if name.isdecimal())
     return [seed for seed in seeds if SeedFolder.of(output_dir, seed).is_trained]
-
-
-def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> TaskModel:
-    """Reads the .keras file of a fine-tuned model, after a check of everything that it claims to hold.
-
-    Args:
-      path: the file.
-      classes: what the model may be; default: any task model.
-
-    Raises:
-      InputError: the file is damaged, claims to be larger than it is, holds another model, or has weights that are
-        not finite.
-    """
-    _check_task_model(path, classes or TASK_MODELS.values())
-    try:
-        model = keras.saving.load_model(path, compile=False)
-    except Exception as error:  # Keras has no common class for damaged files
-        raise InputError(f"{path} is not a complete fine-tuned model: {keras_reason(error)}") from None
-    check_weights(model, path)
-    return model
-
-
-def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
-    """Checks what a .keras file claims to hold, before Keras builds it.
-
-    Raises:
-      InputError: the file is damaged, holds another class, or claims to hold more than fits into it.
-    """
-    description = read_description(path)
-    name = description.get("registered_name")
-    model_class = next((one for one in classes if name == f"albert_tf>{one.__name__}"), None)
-    if model_class is None:
-        names = " or ".join(one.__name__ for one in classes)
-        raise InputError(f"{path} must hold a {names}. Received a {description.get('class_name')}.")
-    try:
-        config = description["config"]
-        shape = AlbertConfig.from_dict(config["encoder"]["config"])
-        stored, expected = config["preprocessor"], f"albert_tf>{PREPROCESSORS[model_class.kind].__name__}"
-        is_its_preprocessor = stored is None or stored.get("registered_name") == expected
-        outputs = len(config.get("labels", "1"))
-    except InputError as error:
-        raise InputError(f"{path} does not describe a model: {error}") from None
-    except (KeyError, TypeError, AttributeError):
-        raise InputError(
-            f"{path} is not a complete fine-tuned model: it does not describe its encoder's shape."
-        ) from None
-    if not is_its_preprocessor:
-        raise InputError(f"{path} must hold the preprocessor of a {model_class.__name__}.")
-    check_size(shape, path.stat().st_size, path, outputs * shape.hidden_size)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.finetuning.construction import rate_factors
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.finetuning.run_folder import SeedFolder
@@ -18,7 +19,6 @@ from albert_tf.tasks.objective import TaskObjective
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.interruptions import Preemption
-from albert_tf.training.run_files import read_metrics
 from albert_tf.training.session import RunLog, RunSession, TrainingProgress
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.steps import OptimizerStep

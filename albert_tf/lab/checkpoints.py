@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.lab.named_paths import NamedPath, parse_named_paths

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.paper import AVERAGED_TASKS
 from albert_tf.tasks.benchmarks.race import split_folders
 from albert_tf.tasks.scores import task_score
 from albert_tf.tasks.task import find_task
-from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
 

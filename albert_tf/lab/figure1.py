@@ -16,6 +16,7 @@ from albert_tf.lab.layer_changes import MEASURES, layer_changes
 from albert_tf.lab.results import Column, Plot, ResultRow, Results, RowComparison, compare_rows
 from albert_tf.lab.settings import Figure1Settings
 from albert_tf.lab.tables import write_results
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.training.plot import dress
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import file_sha256, written_aside
@@ -115,7 +116,7 @@ def _measure(
     for each in checkpoints:
         ids = windows[each.vocabulary]
         log(f"{each.source.name}: {each.source.path}, {len(ids)} sequences of {ids.shape[1]} tokens")
-        changes = layer_changes(each.stored.to_pretrainer().encoder, ids)
+        changes = layer_changes(AlbertEncoder.of_stored(each.stored), ids)
         measured.setdefault(each.source.name, []).append(changes)
     return measured
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checkpoints.run_files import RESULTS_FILE, SETTINGS_FILE
 from albert_tf.lab.named_paths import short_names, split_names
 from albert_tf.tasks.benchmarks.ensemble import report_runs
 from albert_tf.tasks.benchmarks.squad import squad_file
 from albert_tf.tasks.run_predictions import probabilities_file
 from albert_tf.tasks.tables import table_suffix
 from albert_tf.tasks.task import Task, find_task
-from albert_tf.training.run_files import RESULTS_FILE, SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.files import Number, as_record, read_json, read_json_object
 

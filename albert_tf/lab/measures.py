@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.lab import speed
 from albert_tf.lab.downstream import Downstream
 from albert_tf.lab.experiments import PROBED, Experiment, PlannedRow
@@ -14,7 +15,6 @@ from albert_tf.lab.pretraining_runs import PretrainingRuns, evaluations, trainin
 from albert_tf.lab.scales import PAPER
 from albert_tf.lab.sentence_probe import ProbeRequest
 from albert_tf.parameters import counted_as_in_the_paper
-from albert_tf.training.run_files import read_metrics
 from data_prep.files import read_json_object
 
 SPEED_REFERENCE = "bert-large"

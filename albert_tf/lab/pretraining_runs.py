@@ -4,13 +4,13 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from albert_tf.checkpoints.run_files import CHECKPOINTS, SETTINGS_FILE, read_metrics
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.text import LabText, TextPart
 from albert_tf.lab.variants import Variant
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.device_settings import check_batch_divides
-from albert_tf.training.run_files import CHECKPOINTS, SETTINGS_FILE, read_metrics
 from data_prep.errors import check_at_least
 from data_prep.files import read_json_object
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer

@@ -45,7 +45,7 @@ class ProbeRequest:
 
 def main(request: ProbeRequest) -> None:
     """Writes {objective: {"accuracy", "chance", "train_examples", "test_examples"}}."""
-    from albert_tf.checkpoints.loading import load_pretrained
+    from albert_tf.runtime.pretrained import load_pretrained
 
     encoder = load_pretrained(request.checkpoint).encoder
     results = {}

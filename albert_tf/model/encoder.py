@@ -3,13 +3,11 @@
 import contextlib
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import keras
 import numpy as np
 
-import albert_tf
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
 from albert_tf.model.inputs import check_names, encoder_arrays
@@ -91,13 +89,6 @@ class AlbertEncoder(AlbertModel):
         ]
         self.pooler = dense(config.hidden_size, config, seeds, name="pooler", dtype=dtype, activation="tanh")
         self.build((None, None))
-
-    @classmethod
-    def from_pretrained(cls, source: str | Path, **options) -> "AlbertEncoder":
-        """Loads the encoder as `albert_tf.load_pretrained` does, which has the same options and the tokenizer."""
-        return albert_tf.load_pretrained(source, **options).encoder
-
-    from_preset = from_pretrained  # KerasHub's name
 
     def build(self, input_shape=None):
         self.output_shape = (None, None, self.config.hidden_size)

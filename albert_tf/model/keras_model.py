@@ -1,10 +1,15 @@
 """What all models of this library add to `keras.Model`: the inputs of an export, and files of quantized models."""
 
+import logging
+from pathlib import Path
 from typing import Any
 
 import keras
 
+from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.config import AlbertConfig
 from albert_tf.model.inputs import check_names
+from albert_tf.model.weights import set_weights, variables_by_name
 
 _DROPOUT_STATE = "dropout_state"  # its name in the files of weights
 
@@ -23,6 +28,46 @@ class AlbertModel(keras.Model):
     input_names: tuple[str, ...] = ("input_ids", "input_mask", "token_type_ids")
     input_rank = 2
     required_inputs: tuple[str, ...] = ("input_ids",)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        config: AlbertConfig | str | Path | None = None,
+        seed: int | None = None,
+        dtype: str | keras.DTypePolicy | None = None,
+    ):
+        """Builds the model with the weights of files in any format.
+
+        Args:
+          source: as for `albert_tf.load_pretrained`, which also returns the tokenizer.
+          config: as for `load_pretrained`.
+          seed: of what the files lack, and of dropout.
+          dtype: policy of the model. Default: Keras' global policy.
+
+        Raises:
+          InputError: as `load_pretrained`.
+        """
+        from albert_tf.checkpoints.open_model import open_model  # reads some formats with TensorFlow
+
+        stored = open_model(source, config)
+        model = cls.of_stored(stored, seed=seed, dtype=dtype)
+        names = variables_by_name(model)
+        if missing := [part for part in stored.missing if any(name.startswith(part) for name in names)]:
+            message = "%s holds no %s: using fresh weights"
+            logging.getLogger(__name__).warning(message, source, ", ".join(missing))
+        return model
+
+    from_preset = from_pretrained  # KerasHub's name
+
+    @classmethod
+    def of_stored(cls, stored: StoredModel, *, seed: int | None = None, dtype=None):
+        """Builds the model with the weights of files that were read; what they lack is drawn from `seed`."""
+        model: Any = cls(stored.config, seed=seed, dtype=dtype)
+        names = variables_by_name(model)
+        set_weights(model, {name: array for name, array in stored.weights.items() if name in names})
+        return model
 
     def __call__(self, inputs, *args, **kwargs):
         """Keras' call.

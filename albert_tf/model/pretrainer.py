@@ -1,11 +1,8 @@
 """The pretraining model and its loss."""
 
-from pathlib import Path
-
 import keras
 from keras import ops
 
-import albert_tf.optimizers  # registers the optimizers that a saved model may have been compiled with
 from albert_tf.config import AlbertConfig, Remat
 from albert_tf.kernels.formulas import cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
@@ -63,13 +60,6 @@ class AlbertPretrainer(AlbertModel):
         self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
         self.epoch_means = _EpochMeans()
         self.build()
-
-    @classmethod
-    def from_pretrained(cls, source: str | Path, **options) -> "AlbertPretrainer":
-        """Loads the model as `albert_tf.load_pretrained` does, which has the same options and the tokenizer."""
-        return albert_tf.load_pretrained(source, **options).model
-
-    from_preset = from_pretrained  # KerasHub's name
 
     def build(self, input_shape=None):
         H = self.config.hidden_size

@@ -3,8 +3,8 @@
 import math
 from pathlib import Path
 
+from albert_tf.checkpoints.run_files import SETTINGS_FILE, read_metrics
 from albert_tf.pretraining.settings import ResolvedPretrainingSettings
-from albert_tf.training.run_files import SETTINGS_FILE, read_metrics
 from data_prep.files import read_json_object
 
 # In the line of an evaluation without training, which may be of other text: it decides nothing.

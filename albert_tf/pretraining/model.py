@@ -4,7 +4,7 @@ from pathlib import Path
 
 import keras
 
-from albert_tf.checkpoints.recognition import read_config
+from albert_tf.checkpoints.open_model import read_config
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay

@@ -5,7 +5,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.checkpoints.loading import load_weights_into
+from albert_tf.checkpoints.checkpoint_files import steps_in
+from albert_tf.checkpoints.run_files import CHECKPOINTS, read_metrics
 from albert_tf.checkpoints.stored import find_vocabulary
 from albert_tf.pretraining.devices import (
     check_batches_divide,
@@ -28,10 +29,10 @@ from albert_tf.pretraining.run_folder import (
 from albert_tf.pretraining.settings import PretrainingSettings, given_phases, with_defaults
 from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
-from albert_tf.training.checkpoint_files import steps_in
 from albert_tf.training.checkpoints import RunCheckpoints
+from albert_tf.training.device_settings import settings_json
+from albert_tf.training.initial_weights import load_weights_into
 from albert_tf.training.interruptions import as_input_errors
-from albert_tf.training.run_files import CHECKPOINTS, read_metrics, settings_json
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.session import RunSession, open_session
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop

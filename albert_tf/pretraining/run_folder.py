@@ -8,6 +8,11 @@ import dataclasses
 import shutil
 from pathlib import Path
 
+from albert_tf.checkpoints.run_files import (
+    MANIFEST_FILE,
+    SETTINGS_FILE,
+    check_same_run,
+)
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.pretraining.settings import (
     FIXED,
@@ -15,12 +20,7 @@ from albert_tf.pretraining.settings import (
     PretrainingSettings,
     ResolvedPretrainingSettings,
 )
-from albert_tf.training.run_files import (
-    MANIFEST_FILE,
-    SETTINGS_FILE,
-    check_same_run,
-    settings_json,
-)
+from albert_tf.training.device_settings import settings_json
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import read_json_object, write_text, written_aside

@@ -8,23 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.checkpoints.heads import choose_task, default_names
-from albert_tf.checkpoints.loading import read_source
-from albert_tf.checkpoints.own import MODEL_FILE, find_model_file, read_keras
-from albert_tf.checkpoints.recognition import named_files
+from albert_tf.checkpoints.heads import default_names
+from albert_tf.checkpoints.keras_models import MODEL_FILE, find_model_file, read_keras
+from albert_tf.checkpoints.open_model import named_files
+from albert_tf.checkpoints.run_files import SETTINGS_FILE
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
-from albert_tf.finetuning.run_folder import SeedFolder, load_task_model
+from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.runtime.trained_model import Batch, TrainedModel, predict_task
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.inference import Inference
+from albert_tf.tasks.open_task import choose_task, read_source
 from albert_tf.tasks.preprocessor import Preprocessor
+from albert_tf.tasks.saved_models import load_task_model
 from albert_tf.tasks.task import Task, TaskKind, wrong_kind
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.tasks.task_models import TASK_MODELS
 from albert_tf.tasks.task_outputs import Predictions, null_threshold_of
-from albert_tf.training.run_files import SETTINGS_FILE
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from albert_tf.checkpoints.stored import StoredModel
 from data_prep.errors import InputError, check_given_once
 
 LABEL_SEPARATOR = ","
@@ -63,6 +64,11 @@ class Columns:
     word_labels: str | None = None
     label_separator: str = LABEL_SEPARATOR
     label_order: tuple[str, ...] = ()
+
+    @classmethod
+    def of_stored(cls, stored: StoredModel) -> "Columns":
+        """Those of the data that a fine-tuned model of ours was trained on, by its run and by what `fit` noted."""
+        return cls.noted(stored.columns).replaced_by(cls.of_run(stored.settings))
 
     @classmethod
     def named(

@@ -1,8 +1,11 @@
 """The heads of the downstream tasks, layers on the encoder's outputs (paper, section 4.1 and appendix)."""
 
+import functools
+
 import keras
 from keras import ops
 
+from albert_tf.checkpoints.heads import Head, to_task_model
 from albert_tf.config import AlbertConfig
 from albert_tf.model.layers import dense, dropout, gather_positions, layer_norm
 from albert_tf.tasks.spans.answers import IMPOSSIBLE
@@ -177,3 +180,10 @@ def _best(logits, k: int):
     padding = [(0, 0)] * (len(logits.shape) - 1) + [(0, k)]
     best, where = ops.top_k(ops.pad(log_probs, padding, constant_values=IMPOSSIBLE), k)
     return best, ops.cast(where, "int32")
+
+
+def set_head(layer: keras.layers.Layer, head: Head, config: AlbertConfig) -> None:
+    """Sets the weights of a head, a built layer, to those that files hold."""
+    for name, array in to_task_model(head, config).items():
+        *path, _, number = name.split("/")  # .../vars/NUMBER
+        functools.reduce(getattr, path, layer).weights[int(number)].assign(array)

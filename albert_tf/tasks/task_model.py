@@ -8,11 +8,13 @@ import keras
 from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
-from albert_tf.checkpoints.heads import Head, name_of_kind, set_head
-from albert_tf.checkpoints.loading import as_pretrained, read_with_config
+from albert_tf.checkpoints.heads import Head, name_of_kind
+from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadPart
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.tasks.heads import set_head
 from albert_tf.tasks.objective import accumulated_step
 from albert_tf.tasks.preprocessor import PREPROCESSORS, Preprocessor, VocabularyContent
 from albert_tf.tasks.replicas import (
@@ -53,7 +55,8 @@ class TaskModel(StringModel):
 
     Attributes:
       default_name: the name of the Keras model.
-      head_name: the attribute that holds the head; saved files store its weights under this name.
+      head_name: the attribute that holds the head.
+      head_part: which head it is in files.
       label_key: where the dict holds the labels.
       thresholds: in multi-label classification, the lowest probability at which a text gets each label.
       gradient_accumulation_steps: micro-batches into which `fit` cuts a batch, or a replica's share of it, to save
@@ -62,6 +65,7 @@ class TaskModel(StringModel):
 
     default_name: str | None = None
     head_name = "classifier"
+    head_part: HeadPart = SEQUENCE_HEAD
     label_key = "label"
     thresholds: tuple[float, ...] = ()
     gradient_accumulation_steps = 1
@@ -133,7 +137,7 @@ class TaskModel(StringModel):
         Raises:
           InputError: the source or the vocabulary cannot be read, or they or the labels do not fit each other.
         """
-        stored = read_with_config(source, config)
+        stored = open_model(source, config)
         vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
         preprocessor = (
@@ -201,7 +205,7 @@ class TaskModel(StringModel):
         Raises:
           InputError: the labels do not fit the head.
         """
-        encoder, head = as_pretrained(stored, seed, dtype).encoder, stored.head
+        encoder, head = AlbertEncoder.of_stored(stored, seed=seed, dtype=dtype), stored.head
         if hidden_dropout is not None:
             encoder = with_dropout(encoder, hidden_dropout)
         if head is None:
@@ -363,6 +367,8 @@ class TaskModel(StringModel):
     def get_config(self):
         return {
             **super().get_config(),
+            "kind": self.kind,  # with `head`, for readers of the file that know no classes
+            "head": self.head_part,
             "encoder": self.encoder.get_config(),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
             "seed": self.seed,
@@ -371,6 +377,7 @@ class TaskModel(StringModel):
 
     @classmethod
     def arguments_of(cls, config):
+        config = {name: value for name, value in config.items() if name not in ("kind", "head")}
         if config["preprocessor"]:  # in place: Keras prints the configuration if anything of it is refused
             stored = config["preprocessor"]["config"]
             stored["content"] = VocabularyContent(stored["content"])

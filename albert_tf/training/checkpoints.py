@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from albert_tf.training.checkpoint_files import (
+from albert_tf.checkpoints.checkpoint_files import (
     files_of_this_process,
     intact_checkpoints,
     is_good,
@@ -18,7 +18,7 @@ from albert_tf.training.checkpoint_files import (
     steps_in,
     write_checkpoint,
 )
-from albert_tf.training.run_files import BEST_FILE, CHECKPOINTS, read_best_step
+from albert_tf.checkpoints.run_files import BEST_FILE, CHECKPOINTS, read_best_step
 from albert_tf.training.weights import by_name
 from data_prep.errors import InputError, first_line
 from data_prep.files import write_json

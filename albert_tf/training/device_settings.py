@@ -1,5 +1,7 @@
 """The flags about devices and memory, which pretraining and fine-tuning share."""
 
+import dataclasses
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,3 +79,10 @@ def check_batch_divides(batch_size: int, replicas: int, parts: int) -> None:
             f"Received {batch_size}, which is not divisible by {replicas} x {parts}; use for instance "
             f"{batch_size // shares * shares or shares}."
         )
+
+
+def settings_json(settings: DeviceSettings) -> str:
+    """The text of settings.json for a dataclass of flags, those about devices last."""
+    devices = {field.name for field in dataclasses.fields(DeviceSettings)}
+    values = sorted(dataclasses.asdict(settings).items(), key=lambda item: item[0] in devices)
+    return json.dumps(dict(values), indent=2) + "\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.training.checkpoint_files import steps_in
-from albert_tf.training.run_files import CHECKPOINTS
+from albert_tf.checkpoints.checkpoint_files import steps_in
+from albert_tf.checkpoints.run_files import CHECKPOINTS
 from albert_tf.training.strategy import WORKER_LOST, has_workers
 from data_prep.errors import InputError, Preempted, disk_full, first_line
 from data_prep.signals import signal_handler

@@ -4,7 +4,7 @@ import itertools
 from collections import Counter
 from pathlib import Path
 
-from albert_tf.training.run_files import METRICS_FILE, read_metrics
+from albert_tf.checkpoints.run_files import METRICS_FILE, read_metrics
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import written_aside
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import tensorflow as tf
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from albert_tf.checkpoints.run_files import METRICS_FILE, read_metrics
 from albert_tf.training.interruptions import Preemption, as_input_errors
-from albert_tf.training.run_files import METRICS_FILE, read_metrics
 from albert_tf.training.strategy import is_chief
 from data_prep.console import open_console
 from data_prep.files import write_text

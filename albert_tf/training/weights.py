@@ -4,63 +4,19 @@ Layers that share everything have the same weights for any number of layers, so 
 they are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.runs import find_checkpoint, saved_arrays
+from albert_tf.checkpoints.weights import as_weights
 from albert_tf.config import ResizePositions
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.training.checkpoint_files import checksums_of, damage, newest_intact, say_on_stderr
 from albert_tf.training.positions import POSITION_TABLE, resized_table, tile_positions
-from albert_tf.training.run_files import CHECKPOINTS, read_best_step
 from data_prep.errors import InputError
-from data_prep.files import refuse_damage
-
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_DTYPES = ("float32", "float16", "bfloat16", "float64")  # of weights in files
-_LISTED = 12  # faults in one message
-
-
-def find_checkpoint(path: str | Path) -> str:
-    """The path prefix of an intact checkpoint.
-
-    Args:
-      path: a checkpoint; or a run's folder, for its checkpoint with the best held-out loss if one is recorded, and
-        otherwise the newest one; or a folder of checkpoints, for the newest one.
-
-    Raises:
-      InputError: there is none, or `path` is damaged.
-    """
-    path = Path(path)
-    if path.name and path.with_name(path.name + ".index").exists():  # "." has no name
-        reason = damage(path) if checksums_of(path).exists() else None  # TensorFlow's own have no checksums
-        if reason:
-            raise InputError(f"The checkpoint {path} is damaged: {reason}. Use another one.")
-        return str(path)
-    if best := best_checkpoint(path):
-        return str(best)
-    for folder in (path / CHECKPOINTS, path):
-        if newest := newest_intact(folder, say_on_stderr):
-            return newest[1]
-    raise InputError(
-        f"There is no checkpoint at {path}. Name a run's folder (its --output_dir) or a checkpoint in it, for "
-        "instance RUN/checkpoints/ckpt-1000."
-    )
-
-
-def best_checkpoint(run: Path) -> Path | None:
-    """The path prefix of the checkpoint with the best held-out loss of a run, if it is recorded and intact."""
-    step = read_best_step(run)
-    if step is None:
-        return None
-    prefix = run / CHECKPOINTS / f"ckpt-{step}"
-    if reason := damage(prefix):
-        say_on_stderr(f"the checkpoint with the best held-out loss is damaged ({reason}); using the last one")
-        return None
-    return prefix
 
 
 def load_weights(
@@ -83,7 +39,7 @@ def load_weights(
         weights are not finite.
     """
     prefix = find_checkpoint(path)
-    weights = _saved(prefix, "weights")
+    weights = saved_arrays(prefix, "weights")
     # The seeds belong to the run, not to the model.
     ours = {_name(variable): variable for variable in model.trainable_variables}
     seeds = {_name(variable) for variable in model.non_trainable_variables}
@@ -91,7 +47,7 @@ def load_weights(
     _check_fit(prefix, ours, weights, resize_positions)
     weights = as_weights(weights, prefix)
     if optimizer is not None:
-        moments = _saved(prefix, "optimizer")
+        moments = saved_arrays(prefix, "optimizer")
         if moments and not any(name.startswith(optimizer.name + ".") for name in moments):
             other = next(iter(moments)).split(".")[0]
             raise InputError(
@@ -109,37 +65,6 @@ def load_weights(
     return prefix
 
 
-def as_weights(arrays: Mapping[str, np.ndarray], where: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of a file, of any format, as weights: the check that all of them pass before they are used.
-
-    Args:
-      arrays: by their names in the file.
-      where: the file, for the message.
-
-    Returns:
-      The same in float32.
-
-    Raises:
-      InputError: an array holds integers, truth values or complex numbers; or NaN or infinity, as after a training
-        that diverged, also in the shape of float64 that is larger than any float32.
-    """
-    weights, faults = {}, []
-    for name, array in sorted(arrays.items()):
-        if array.dtype.name not in _DTYPES:
-            faults.append(f"{name} is {array.dtype.name}")
-            continue
-        with np.errstate(over="ignore"):
-            weights[name] = np.asarray(array, np.float32)
-        if not np.isfinite(weights[name]).all():
-            faults.append(f"{name} holds NaN or infinity")
-    if faults:
-        more = f" and {len(faults) - _LISTED} more" if len(faults) > _LISTED else ""
-        raise InputError(
-            f"Weights must be finite floating-point numbers. In {where}, {'; '.join(faults[:_LISTED])}{more}."
-        )
-    return weights
-
-
 def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
     """The content of a checkpoint: variables under their own names, however Keras nests its objects."""
     return {_name(variable): variable.value for variable in variables}
@@ -152,17 +77,6 @@ def by_position(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
 
 def _name(variable: keras.Variable) -> str:
     return variable.path.replace("/", ".")
-
-
-def _saved(prefix: str, part: str) -> dict[str, np.ndarray]:
-    """The values of one part of a checkpoint: "weights" or "optimizer"."""
-    with refuse_damage(prefix, "a complete checkpoint"):
-        reader = tf.train.load_checkpoint(prefix)
-        keys = [k for k in reader.get_variable_to_shape_map() if k.startswith(part + "/") and _VALUE in k]
-        return {
-            key.removeprefix(part + "/").removesuffix(_VALUE).replace("..", "."): reader.get_tensor(key)
-            for key in keys
-        }
 
 
 def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: ResizePositions) -> None:

@@ -321,8 +321,8 @@ def say(number: int, title: str) -> None:
 
 def report_evaluation(paths: Paths) -> None:
     """Prints the last evaluation beside trivial baselines, and draws the learning curve."""
+    from albert_tf.checkpoints.run_files import read_metrics
     from albert_tf.training.plot import plot_runs
-    from albert_tf.training.run_files import read_metrics
     from data_prep.inspection.example_stats import most_frequent_share
 
     last = [line for line in read_metrics(paths.run) if "eval_loss" in line][-1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.sources import named_models
 
 SHIPPED = [model for model in named_models() if model.place == "in the package"]

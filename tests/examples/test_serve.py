@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.runtime.pretrained import load_pretrained
 from examples.serve import load_test, rest_client
 from export.run import export_model
 from tests.export.conftest import model_file, source, story, tokenizer

@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf.checkpoints.card import weights_hash
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.runtime.pretrained import load_pretrained
 from export.run import export_model
 
 pytestmark = pytest.mark.very_slow

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
+from albert_tf.runtime.pretrained import load_pretrained
 from export.run import export_model
 from tests.albert_tf.checkpoints.random_models import CONFIGS, random_weights
 from tests.export.conftest import CONFIG

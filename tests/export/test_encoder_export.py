@@ -10,9 +10,9 @@ import psutil
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import Pretrained
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.runtime.pretrained import Pretrained
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
 from export.encoder import TEXT_INPUTS, build_encoder

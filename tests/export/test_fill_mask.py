@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.model.heads import MaskedLMHead
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.masked_texts import glued_ids
 from data_prep.tokenizers.vocabulary import Vocabulary

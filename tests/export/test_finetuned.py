@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.checkpoints.card import weights_hash
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.tasks.features import asked as asked_in_python
 from data_prep.errors import InputError

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.loading import load_pretrained
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.config import AlbertConfig
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.checkpoints.card import written_by
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.conversion.convert import convert
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.encoder import build_encoder

@@ -13,11 +13,11 @@ from scipy.special import softmax
 
 from albert_cli import cli
 from albert_tf import load_portable
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
 from albert_tf.runtime.portable_folder import PortableFolder
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.tokenizers.vocabulary import Vocabulary
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from export.run import export_model

@@ -18,25 +18,27 @@ import tensorflow as tf
 from rich.console import Console
 
 from albert_tf import load_adapters, load_portable, save_adapters
+from albert_tf.checkpoints.checkpoint_files import write_checkpoint
 from albert_tf.checkpoints.downloads import download
 from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.loading import read_source
 from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadSize
-from albert_tf.checkpoints.own import write_keras
 from albert_tf.checkpoints.savedmodels import WEIGHTS
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.convert import write_keras
 from albert_tf.lab.finetuned_runs import read_runs, task_report
 from albert_tf.lab.report import write_report
 from albert_tf.lab.results import Results
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.portable_task_model import PortableTaskModel
 from albert_tf.runtime.predictor import Predictor, predict_stream
 from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.open_task import read_source
 from albert_tf.tasks.prediction_files import read_answers, read_predictions
 from albert_tf.tasks.preprocessor import PREPROCESSORS
 from albert_tf.tasks.reading import read_examples
@@ -50,7 +52,6 @@ from albert_tf.tasks.run_predictions import (
 from albert_tf.tasks.scores import score_predictions
 from albert_tf.tasks.spans.answers import Answer, SquadPredictions
 from albert_tf.tasks.task import find_task
-from albert_tf.training.checkpoint_files import write_checkpoint
 from albert_tf.training.plot import plot_runs
 from albert_tf.training.weights import by_name
 from data_prep.examples.settings import PrepareSettings
@@ -116,7 +117,7 @@ def pretrained_model(labels: Sequence[str] = ()) -> StoredModel:
 
 
 def _write_run(folder: Path) -> None:
-    model = pretrained_model().to_pretrainer()
+    model = AlbertPretrainer.of_stored(pretrained_model())
     content = tf.train.Checkpoint(weights=by_name(model.trainable_variables))
     for step in (1, 2):
         write_checkpoint(content, folder / "checkpoints", step, good=True)

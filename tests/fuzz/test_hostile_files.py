@@ -12,8 +12,8 @@ import keras
 import pytest
 
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.loading import read_source
 from albert_tf.runtime.finetuned import read_finetuned
+from albert_tf.tasks.open_task import read_source
 from data_prep.errors import InputError
 from tests.fuzz.readers import BY_NAME, pretrained_model
 

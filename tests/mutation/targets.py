@@ -16,7 +16,7 @@ _ALBERT_TF = {
     ),
     "tasks/heads.py": ("tasks/test_finetuning_heads.py",),
     "flops.py": ("test_flops.py",),
-    "model/encoder.py": ("model/test_execution.py", "checkpoints/test_adapters.py", *_MODEL),
+    "model/encoder.py": ("model/test_execution.py", "tasks/test_adapters.py", *_MODEL),
     "model/execution.py": ("model/test_execution.py", "kernels/test_padding.py", *_MODEL),
     "kernels/formulas.py": ("kernels/test_formulas.py", *_MODEL),
     "model/heads.py": _MODEL,

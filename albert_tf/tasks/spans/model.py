@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD
+from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.heads import ConditionalSpanHead, SpanHead
 from albert_tf.tasks.preprocessor import as_texts
@@ -67,6 +67,7 @@ class QuestionAnswering(TaskModel):
         self.answerable, self.classifier_dropout = answerable, classifier_dropout
         self.beam, self.end_beam = beam, end_beam or beam
         config, dtype = encoder.config, self.dtype_policy
+        self.head_part = CONDITIONAL_SPAN_HEAD if answerable else SPAN_HEAD
         self.span = (
             ConditionalSpanHead(config, self.seeds, beam, self.end_beam, classifier_dropout, dtype=dtype)
             if answerable

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from albert_tf.checkpoints.names import TOKEN_HEAD
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.heads import LinearHead
 from albert_tf.tasks.linear_task_model import LinearTaskModel
@@ -37,6 +38,7 @@ class TokenClassifier(LinearTaskModel):
 
     default_name, kind = "token_classifier", "token_classification"
     has_token_outputs = True
+    head_part = TOKEN_HEAD
     classifier: LinearHead
 
     def __init__(self, encoder: AlbertEncoder, labels: Sequence[str] = (), **kwargs):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.checkpoints.archives import unpack
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from data_prep.errors import InputError
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from albert_tf.checkpoints import downloads
 from albert_tf.checkpoints.downloads import cache_folder, download
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.tf1 import write_tf1
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.processes import serving

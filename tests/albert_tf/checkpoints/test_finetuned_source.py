@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from albert_tf import TextClassifier
-from albert_tf.checkpoints.loading import load_pretrained
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from tests.albert_tf.tasks.task_models import CASES, CONFIG
 from tests.data_prep.conftest import model_file, story

@@ -12,8 +12,8 @@ from albert_tf.checkpoints import downloads
 from albert_tf.checkpoints.downloads import download
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.own import write_keras
 from albert_tf.checkpoints.tf1 import write_tf1
+from albert_tf.conversion.convert import write_keras
 from data_prep.errors import InputError
 from data_prep.files import visible_files
 from tests.albert_tf.checkpoints.hub import COMMIT, Hub
@@ -23,7 +23,7 @@ from tests.albert_tf.checkpoints.random_models import CONFIGS, VOCABULARY, rando
 READ = """
     import json, sys
     from data_prep.errors import InputError
-    from albert_tf.checkpoints.recognition import read
+    from albert_tf.checkpoints.open_model import read
     try:
         stored = read(sys.argv[1])
     except InputError as error:

@@ -8,10 +8,10 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.loading import load_pretrained
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import random_inputs
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.checkpoints.processes import needs_transformers, run_python

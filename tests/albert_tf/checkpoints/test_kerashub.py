@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.checkpoints.names import HeadSize
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import compare_models, random_inputs
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.checkpoints.processes import needs_keras_hub, run_python
@@ -236,12 +237,15 @@ def test_task_presets_of_kerashub_are_read_and_its_masked_lm_reads_ours(tmp_path
     run_python(TASKS, tmp_path)
     classifier = read(tmp_path / "classifier")
     kernel, bias = (classifier.head.weights[f"sequence_head/{part}"] for part in ("kernel", "bias"))
-    pooled = classifier.to_pretrainer().encoder(batch)["pooled_output"]
+    pooled = AlbertPretrainer.of_stored(classifier).encoder(batch)["pooled_output"]
     masked_lm = load_pretrained(tmp_path / "masked_lm")
     assert masked_lm.missing == ("sentence_order",)
     with np.load(tmp_path / "outputs.npz") as expected:
         assert np.abs(pooled @ kernel + bias - expected["head_logits"]).max() < 1e-5
-        for name, model in (("masked_lm_logits", masked_lm.model), ("ours", written.to_pretrainer())):
+        for name, model in (
+            ("masked_lm_logits", masked_lm.model),
+            ("ours", AlbertPretrainer.of_stored(written)),
+        ):
             np.testing.assert_allclose(model(batch)["masked_lm_logits"], expected[name], atol=1e-3)
 
 

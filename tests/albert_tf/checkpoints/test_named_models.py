@@ -9,15 +9,16 @@ import pytest
 import albert_tf
 from albert_cli import cli
 from albert_tf.checkpoints import sources
-from albert_tf.checkpoints.loading import load_pretrained, load_weights_into
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.sources import named_models
 from albert_tf.checkpoints.tf1 import write_tf1
-from albert_tf.checkpoints.weights import weights_of
 from albert_tf.conversion.convert import convert
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.weights import weights_of
 from albert_tf.parameters import count_parameters
+from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.task_models import TextClassifier
+from albert_tf.training.initial_weights import load_weights_into
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,

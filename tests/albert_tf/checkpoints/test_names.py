@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints.names import as_groups, parameters
-from albert_tf.checkpoints.weights import to_ours, to_theirs, weights_of
+from albert_tf.checkpoints.weights import to_ours, to_theirs
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.weights import weights_of
 from albert_tf.parameters import count_parameters
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.random_models import CONFIGS, SIZES, assert_same_weights, random_weights

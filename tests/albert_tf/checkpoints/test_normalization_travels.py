@@ -9,13 +9,15 @@ import pytest
 
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.loading import load_pretrained, load_weights_into
-from albert_tf.checkpoints.own import read_run_vocabulary, write_keras
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.runs import read_run_vocabulary
 from albert_tf.checkpoints.tf1 import write_tf1
-from albert_tf.conversion.convert import convert
+from albert_tf.conversion.convert import convert, write_keras
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.run_folder import write_run_folder
+from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.preprocessor import TextPreprocessor
+from albert_tf.training.initial_weights import load_weights_into
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.examples.settings import PrepareSettings
@@ -110,7 +112,7 @@ def test_examples_with_another_normalization_are_refused(prepared, tmp_path):
         InputError, match="prepared with do_lower_case=true, keep_accents=true, .*Prepare them"
     ):
         prepared.vocabulary.read(tmp_path / "spm.model")
-    model = MODEL.to_pretrainer(seed=0)
+    model = AlbertPretrainer.of_stored(MODEL, seed=0)
     assert MODEL.vocabulary is not None
     sha256 = hashlib.sha256(MODEL.vocabulary.content).hexdigest()
     facts = dataclasses.replace(prepared.vocabulary, sha256=sha256, **dataclasses.asdict(KEPT))
@@ -125,7 +127,7 @@ def test_examples_with_another_normalization_than_an_archive_are_refused(prepare
     write_tf1(MODEL, tmp_path / "tf1")
     with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "tf1", "tf1")
-    model = MODEL.to_pretrainer(seed=0)
+    model = AlbertPretrainer.of_stored(MODEL, seed=0)
     sha256 = hashlib.sha256(MODEL.vocabulary.content).hexdigest()
     facts = dataclasses.replace(prepared.vocabulary, sha256=sha256, **dataclasses.asdict(KEPT))
     load_weights_into(model, tmp_path / "model.tar.gz", vocabulary=facts)
@@ -144,7 +146,7 @@ def test_examples_of_another_vocabulary_are_refused(prepared, tmp_path):
         MODEL, vocabulary=dataclasses.replace(VOCABULARY, normalization=facts.normalization)
     )
     write_keras(stored, tmp_path)
-    model = stored.to_pretrainer(seed=0)
+    model = AlbertPretrainer.of_stored(stored, seed=0)
     with pytest.raises(
         InputError, match="prepared with its own vocabulary.*prepare them again with the model's"
     ):

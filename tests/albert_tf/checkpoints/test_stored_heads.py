@@ -10,12 +10,12 @@ import safetensors.numpy
 
 from albert_tf.checkpoints.heads import Head, from_task_model, with_classes
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.checkpoints.names import HEADS, HeadSize, parameters
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.checkpoints.weights import to_theirs
+from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.task_models import TASK_MODELS
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.random_models import (

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import load_pretrained
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import random_inputs
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
@@ -95,7 +96,7 @@ def test_chinese(tmp_path):
 def test_equals_the_original_under_its_names(name, tmp_path):
     config = CONFIGS[name]
     write_tf1(random_stored(config), tmp_path)
-    arrays, model = read_arrays(tmp_path / "model.ckpt-best"), read(tmp_path).to_pretrainer()
+    arrays, model = read_arrays(tmp_path / "model.ckpt-best"), AlbertPretrainer.of_stored(read(tmp_path))
     batch = random_inputs(config, seed=3)
     outputs = {**model.encoder(batch), **model(batch)}
     names = ("sequence_output", "pooled_output", "masked_lm_logits", "sentence_order_logits")

@@ -11,9 +11,10 @@ import safetensors
 import safetensors.numpy
 import tensorflow as tf
 
+from albert_tf.checkpoints.checkpoint_files import write_checkpoint
 from albert_tf.checkpoints.savedmodels import WEIGHTS
 from albert_tf.checkpoints.tf1 import read_arrays
-from albert_tf.training.checkpoint_files import write_checkpoint
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.training.weights import by_name
 from data_prep.errors import InputError
 from tests.fuzz.readers import BY_NAME, pretrained_model
@@ -82,7 +83,7 @@ def in_tf1(prefix: Path, name: str, change: Change) -> None:
 
 
 def in_run(folder: Path, name: str, change: Change) -> None:
-    values = by_name(pretrained_model().to_pretrainer().trainable_variables)
+    values = by_name(AlbertPretrainer.of_stored(pretrained_model()).trainable_variables)
     content = {each: tf.Variable(value) for each, value in values.items()}
     content[name] = tf.Variable(change(content[name].numpy()))
     write_checkpoint(tf.train.Checkpoint(weights=content), folder / "checkpoints", 1, good=True)

@@ -11,11 +11,12 @@ import pytest
 from albert_cli import cli
 from albert_tf.checkpoints import names
 from albert_tf.checkpoints.names import HeadSize
-from albert_tf.checkpoints.recognition import read
+from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.verification import check_equal, compare_models, compare_outputs, random_inputs
+from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.parameters import count_parameters
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.processes import needs_keras_hub, needs_transformers, run_python
@@ -179,7 +180,7 @@ def test_layers_that_share_less_are_stored_as_groups(sharing, tmp_path):
     result = read(tmp_path / "tf1")
     assert (result.config.parameter_sharing, result.config.num_hidden_groups) == ("all", 4)
     batch = random_inputs(config, seed=1)
-    first, second = stored.to_pretrainer()(batch), result.to_pretrainer()(batch)
+    first, second = AlbertPretrainer.of_stored(stored)(batch), AlbertPretrainer.of_stored(result)(batch)
     for name in first:
         np.testing.assert_array_equal(first[name], second[name])
 

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.loading import Pretrained
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.construction import build_task_model, copy_weights, rate_factors
 from albert_tf.finetuning.recipes import ResolvedSettings
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW
+from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_models import TextClassifier
 from tests.reference.positions import tiled_rows

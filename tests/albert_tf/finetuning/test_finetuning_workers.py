@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.training.cluster import loopback_clusters
-from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.finetuning.test_run_finetuning import weights
 from tests.processes import ROOT, Program, run_python, run_workers
 

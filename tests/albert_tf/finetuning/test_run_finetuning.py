@@ -14,11 +14,11 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf import TextClassifier, load_adapters, save_adapters
-from albert_tf.checkpoints.loading import load_pretrained
+from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.finetuning.run_folder import SeedFolder
 from albert_tf.finetuning.trainer import best_evaluation
+from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.run_predictions import read_n_best
-from albert_tf.training.run_files import read_metrics
 from tests.albert_tf.tasks.files import CONFIG, sentences, write_checkpoint
 from tests.interrupted import run_until_ctrl_c
 from tests.processes import ROOT, Program, run_python

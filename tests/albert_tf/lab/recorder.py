@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
+from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.lab.laboratory import Laboratory
 from albert_tf.lab.scales import TINY
 from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.subprocesses import ProgramRunner
-from albert_tf.training.run_files import RESULTS_FILE
 from data_prep.files import write_json
 
 

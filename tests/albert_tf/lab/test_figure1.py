@@ -7,9 +7,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import huggingface, own, tf1
+from albert_tf.checkpoints import huggingface, tf1
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.convert import write_keras
 from albert_tf.lab.checkpoints import sharing_of
 from albert_tf.lab.figure1 import comparisons, make_windows, rows_of
 from albert_tf.lab.results import Results
@@ -61,7 +62,7 @@ def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  #
     shared = write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
     grouped = dataclasses.replace(SHARED, num_hidden_groups=4)
     write(huggingface.write_huggingface, tmp_path / "hf", grouped, seed=1)
-    write(own.write_keras, tmp_path / "keras", NOT_SHARED, model_file, seed=2)
+    write(write_keras, tmp_path / "keras", NOT_SHARED, model_file, seed=2)
     models = [
         "--model=ALBERT=" + str(tmp_path / "tf1"),
         *(f"--model={tmp_path / name}" for name in ("hf", "keras")),
@@ -193,7 +194,7 @@ def test_windows_are_spread_over_the_text(model_file):  # noqa: F811
 def test_mistakes_are_a_sentence(tmp_path, text, model_file, monkeypatch, capfd, arguments, message):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
-    write(own.write_keras, tmp_path / "keras", NOT_SHARED, model_file)
+    write(write_keras, tmp_path / "keras", NOT_SHARED, model_file)
     texts = [] if any(word.startswith("--text") for word in arguments) else [f"--text={text}"]
     assert lab("figure1", *arguments, *texts, "--output=lab") == 2
     assert message in capfd.readouterr().err.replace("\n", " ")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from albert_cli import cli
+from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.lab import run as lab_run
 from albert_tf.lab import speed
 from albert_tf.lab.experiments import EXPERIMENTS, Experiment
@@ -20,7 +21,6 @@ from albert_tf.lab.settings import LabSettings
 from albert_tf.lab.speed import StepProcesses, StepSettings, measure_speeds
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.training.cluster import loopback_clusters
-from albert_tf.training.run_files import read_metrics
 from data_prep.errors import InputError
 from tests.data_prep.conftest import write_story
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from albert_tf.checkpoints.checkpoint_files import prune, steps_in
 from albert_tf.lab.pretraining_runs import (
     PretrainingRuns,
     evaluations,
@@ -13,7 +14,6 @@ from albert_tf.lab.pretraining_runs import (
 )
 from albert_tf.lab.text import LabText
 from albert_tf.lab.variants import Variant
-from albert_tf.training.checkpoint_files import prune, steps_in
 from data_prep.errors import InputError
 from tests.albert_tf.lab.recorder import recorded_laboratory
 

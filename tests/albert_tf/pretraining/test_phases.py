@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
+from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import training_flops
 from albert_tf.pretraining.guard import Guard
@@ -16,7 +17,6 @@ from albert_tf.pretraining.guidance import learning_rate_line, phases_line
 from albert_tf.pretraining.phases import Phase, parse_phase
 from albert_tf.pretraining.run import PretrainingRun
 from albert_tf.pretraining.settings import PretrainingSettings
-from albert_tf.training.run_files import read_metrics
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare

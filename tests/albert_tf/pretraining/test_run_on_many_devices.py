@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
-from albert_tf.training.run_files import read_metrics
+from albert_tf.checkpoints.run_files import read_metrics
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, everything_in, without_speed

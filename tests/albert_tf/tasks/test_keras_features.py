@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW
+from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from tests.albert_tf.tasks.task_models import CASES, CONFIG
 from tests.data_prep.conftest import model_file, story

@@ -17,12 +17,12 @@ from albert_tf import (
     TextRegressor,
     TokenClassifier,
 )
-from albert_tf.checkpoints.loading import load_pretrained
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW, WarmupPolynomialDecay
 from albert_tf.runtime.finetuned import Finetuned
 from albert_tf.runtime.input_lines import InputLines
 from albert_tf.runtime.predictor import Predictor
+from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from albert_tf.tasks.task_model import with_dropout
 from data_prep.errors import InputError

@@ -5,9 +5,9 @@ import json
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.run_files import METRICS_FILE
 from albert_tf.pretraining.settings import PretrainingSettings
 from albert_tf.training.cluster import read_cluster
-from albert_tf.training.run_files import METRICS_FILE
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from data_prep.errors import InputError
 from tests.processes import ROOT, run_python

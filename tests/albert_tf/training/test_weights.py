@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.runs import find_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb
 from albert_tf.training.checkpoints import RunCheckpoints
-from albert_tf.training.weights import find_checkpoint, load_weights, tile_from
+from albert_tf.training.weights import load_weights, tile_from
 from data_prep.errors import InputError
 from tests.reference.positions import tiled_rows
 

@@ -1,13 +1,10 @@
 """The files in a run's folder. Imports no TensorFlow, so that `albert plot` starts at once."""
 
-import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.training.device_settings import DeviceSettings
 from data_prep.errors import InputError
 from data_prep.files import Integer, as_record, decode_json_lines, read_json, read_json_object, read_text
 
@@ -17,13 +14,6 @@ METRICS_FILE = "metrics.jsonl"
 RESULTS_FILE = "results.json"  # of fine-tuning
 CHECKPOINTS = "checkpoints"
 BEST_FILE = "best.json"
-
-
-def settings_json(settings: Any) -> str:
-    """The text of settings.json for a dataclass of flags, those about devices last."""
-    devices = {field.name for field in dataclasses.fields(DeviceSettings)}
-    values = sorted(dataclasses.asdict(settings).items(), key=lambda item: item[0] in devices)
-    return json.dumps(dict(values), indent=2) + "\n"
 
 
 def check_same_run(settings: Any, path: Path, fixed: Sequence[str]) -> None:

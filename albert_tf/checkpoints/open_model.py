@@ -1,18 +1,47 @@
-"""Finds out what format a model's files have, and reads them; nobody has to name the format."""
+"""`open_model`: one handle for a model on disk, whatever its format, which nobody has to name.
+
+The handle is a `StoredModel`: configuration, weights, vocabulary, normalization, and the head of a task.
+"""
 
 import contextlib
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.checkpoints import huggingface, kerashub, own, savedmodels, tf1
+from albert_tf.checkpoints import huggingface, keras_models, kerashub, runs, savedmodels, tf1
 from albert_tf.checkpoints.downloads import PORTABLE_FACTS
+from albert_tf.checkpoints.names import as_groups
 from albert_tf.checkpoints.sources import READABLE, local_files
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, refuse_damage
+
+# May differ between a checkpoint and the model that takes its weights: they only matter in training.
+_FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+
+
+def open_model(source: str | Path, config: AlbertConfig | str | Path | None = None) -> StoredModel:
+    """Reads a model in any format.
+
+    Args:
+      source: one of `sources.READABLE`.
+      config: the model's configuration, or its albert_config.json, which a TF1 checkpoint may lack. Its dropout is
+        the one to use.
+
+    Raises:
+      InputError: `source` is none of these, or the files are damaged or do not fit each other or `config`.
+    """
+    if config is None:
+        return read(source)
+    given = config if isinstance(config, AlbertConfig) else AlbertConfig.from_json_file(config)
+    stored = read(source, given)
+    check_same_model(stored.config, given, source)
+    return dataclasses.replace(
+        stored, config=dataclasses.replace(stored.config, **{name: getattr(given, name) for name in _FREE})
+    )
 
 
 def read(source: str | Path, otherwise: AlbertConfig | None = None) -> StoredModel:
@@ -40,7 +69,14 @@ def read_config(source: str | Path) -> AlbertConfig:
       InputError: as `read`.
     """
     with named_files(source) as path:
-        return own.read_config(path) or _read_path(path, None).config
+        return _config_of_ours(path) or _read_path(path, None).config
+
+
+def _config_of_ours(path: Path) -> AlbertConfig | None:
+    """The configuration of a run, a checkpoint in one or a .keras file, without its weights; None for others."""
+    if file := keras_models.find_model_file(path):
+        return keras_models.read_config(file)
+    return runs.read_run_config(path) if runs.is_run(path) else None
 
 
 @contextlib.contextmanager
@@ -56,8 +92,8 @@ def named_files(source: str | Path) -> Iterator[Path]:
 
 
 def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:
-    if file := own.find_model_file(path):
-        return own.read_keras(file)
+    if file := keras_models.find_model_file(path):
+        return keras_models.read_keras(file)
     if path.is_dir():
         return _read_folder(path, otherwise)
     if path.name in huggingface.WEIGHT_FILES and path.is_file():
@@ -71,8 +107,8 @@ def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:
 
 
 def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
-    if own.is_run(folder):
-        return own.read_run(folder)
+    if runs.is_run(folder):
+        return runs.read_run(folder)
     if (folder / PORTABLE_FACTS).exists():
         raise InputError(
             f"{folder} is a portable model, which `albert_tf.load_portable`, `albert predict`, `albert embed` and "
@@ -98,7 +134,7 @@ def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
 
 
 def _read_checkpoint(prefix: Path, otherwise: AlbertConfig | None) -> StoredModel:
-    return own.read_run(prefix) if own.is_run(prefix) else tf1.read_tf1(prefix, prefix.parent, otherwise)
+    return runs.read_run(prefix) if runs.is_run(prefix) else tf1.read_tf1(prefix, prefix.parent, otherwise)
 
 
 def _read_savedmodel(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
@@ -109,3 +145,24 @@ def _read_savedmodel(folder: Path, otherwise: AlbertConfig | None) -> StoredMode
     if savedmodels.OBJECT_GRAPH in names:
         return savedmodels.read_savedmodel(folder)
     return tf1.read_tf1(prefix, folder / "assets", otherwise)
+
+
+def check_same_model(
+    there: AlbertConfig, given: AlbertConfig, source: str | Path, free: Collection[str] = ()
+) -> None:
+    """Raises InputError if configurations differ in more than dropout, initialization and the fields `free`."""
+    if there.parameter_sharing != given.parameter_sharing and "none" in (
+        there.parameter_sharing,
+        given.parameter_sharing,
+    ):
+        there, given = as_groups(there), as_groups(given)  # sharing nothing is one group for each layer
+    different = [
+        f"{name} is {value}, not {getattr(given, name)}"
+        for name, value in there.to_dict().items()
+        if name not in (*_FREE, *free) and value != getattr(given, name)
+    ]
+    if different:
+        hint = ""
+        if any(name.startswith("max_position_embeddings") for name in different):
+            hint = " --resize_positions repeats the rows of the position table or cuts them off."
+        raise InputError(f"{source} does not match this configuration: {'; '.join(different)}.{hint}")

@@ -13,9 +13,9 @@ import numpy as np
 import safetensors.numpy
 
 from albert_tf.checkpoints.safetensors_files import read_safetensors
+from albert_tf.checkpoints.weights import as_weights
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.training.weights import as_weights
 from data_prep.errors import InputError
 from data_prep.files import Integer, Number, as_record, decode_json, written_aside
 

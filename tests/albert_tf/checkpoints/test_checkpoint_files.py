@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.training.checkpoint_files import (
+from albert_tf.checkpoints.checkpoint_files import (
     damage,
     newest_intact,
     prune,

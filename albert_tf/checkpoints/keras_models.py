@@ -1,0 +1,209 @@
+"""Our own .keras files: a pretrainer, an encoder or a fine-tuned model. No class that a file names is created."""
+
+import base64
+import re
+import tempfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from albert_tf.checkpoints.facts import read_parts, read_vocabulary
+from albert_tf.checkpoints.heads import Head, from_task_model
+from albert_tf.checkpoints.keras_files import (
+    NO_WEIGHTS,
+    WEIGHTS_FILE,
+    check_size,
+    read_description,
+    read_hdf5,
+)
+from albert_tf.checkpoints.names import OPTIONAL_PARTS, HeadPart
+from albert_tf.checkpoints.run_files import SETTINGS_FILE, best_seed_folder
+from albert_tf.checkpoints.stored import StoredModel, read_optional_json
+from albert_tf.checkpoints.weights import to_ours
+from albert_tf.config import AlbertConfig
+from data_prep.errors import InputError
+from data_prep.files import Number, as_record
+from data_prep.tokenizers.normalization import Normalization
+from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
+
+MODEL_FILE = "model.keras"
+_PACKAGE = "albert_tf>"  # begins the registered names of our classes
+_ENCODER = "encoder/"  # begins the names of its arrays in the files of other models
+_LAYER = re.compile(r"(layers/)?\w+/")
+
+
+def find_model_file(path: Path) -> Path | None:
+    """The .keras file at `path`, in this folder, or in that of the best seed of a run; None if there is none."""
+    if path.is_file():
+        return path if path.suffix == ".keras" else None
+    folders = [path, *filter(None, [best_seed_folder(path)])]
+    return next((folder / MODEL_FILE for folder in folders if (folder / MODEL_FILE).exists()), None)
+
+
+def read_keras(path: Path) -> StoredModel:
+    """Reads a .keras file of an `AlbertPretrainer`, an `AlbertEncoder` or a fine-tuned model.
+
+    Raises:
+      InputError: the file is damaged, or holds another model or a quantized one.
+    """
+    config = _read_config(path)
+    if "quantized" in config:
+        raise InputError(
+            "After Keras' `quantize`, a fine-tuned model can only be exported for its task, and predict. Received "
+            f"{path}; name the model as it was before."
+        )
+    if _is_finetuned(config):
+        return _read_finetuned(path, as_record(_TaskModelConfig, config, path))
+    shape = _shape(config, path)
+    arrays = {name.removeprefix(_ENCODER): array for name, array in _read_arrays(path).items()}
+    weights = to_ours(arrays, shape, "keras", str(path))
+    return StoredModel("keras", path, shape, _trained(weights, path), read_vocabulary(path.parent))
+
+
+def read_config(path: Path) -> AlbertConfig:
+    """The configuration of the encoder in a .keras file, without its weights."""
+    config = _read_config(path)
+    return _shape(config["encoder"] if _is_finetuned(config) else config, path)
+
+
+def read_task_kind(path: Path) -> str | None:
+    """The kind of task of the fine-tuned model in a .keras file; None for a pretrained model.
+
+    Raises:
+      InputError: the file is damaged.
+    """
+    config = _read_config(path)
+    return as_record(_TaskModelConfig, config, path).kind if _is_finetuned(config) else None
+
+
+@dataclass(frozen=True)
+class _Description:
+    config: dict[str, Any]
+    registered_name: str | None = None
+
+
+@dataclass(frozen=True)
+class _Serialized:
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _TaskModelConfig:
+    kind: str
+    head: HeadPart
+    encoder: dict[str, Any]
+    labels: tuple[str, ...] = ()
+    thresholds: tuple[Number, ...] = ()
+    classifier_dropout: Number | None = None
+    preprocessor: _Serialized | None = None
+
+
+@dataclass(frozen=True)
+class _VocabularyConfig:
+    kind: VocabularyKind
+    content: str
+
+
+@dataclass(frozen=True)
+class _ColumnsConfig:
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+_Length = Annotated[int, msgspec.Meta(ge=1)] | None
+
+
+@dataclass(frozen=True)
+class _LengthsConfig:
+    max_seq_length: _Length = None
+    max_qa_length: _Length = None
+    max_query_length: _Length = None
+    doc_stride: _Length = None
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    description = as_record(_Description, read_description(path), path)
+    name = description.registered_name or "no name of a class"
+    if not name.startswith(_PACKAGE):
+        raise InputError(f"{path} must hold a model of albert_tf. Received {name}.")
+    return description.config
+
+
+def _is_finetuned(config: dict[str, Any]) -> bool:
+    return "encoder" in config
+
+
+def _shape(encoder: dict[str, Any], path: Path) -> AlbertConfig:
+    """The shape of the model that the configuration of an encoder or a pretrainer describes."""
+    try:
+        shape = AlbertConfig.from_dict(encoder["config"])
+    except (InputError, KeyError, TypeError, AttributeError) as error:
+        reason = error if isinstance(error, InputError) else "it does not describe its encoder's shape"
+        raise InputError(f"{path}: {reason}") from None
+    check_size(shape, path.stat().st_size, path)
+    return shape
+
+
+def _read_finetuned(path: Path, config: _TaskModelConfig) -> StoredModel:
+    """The encoder, the head, and the vocabulary, which the configuration holds."""
+    shape, arrays = _shape(config.encoder, path), _read_arrays(path)
+    # Keras names the head's layer by the attribute, or in a list of layers.
+    in_head = {name: _LAYER.sub("", name, count=1) for name in arrays if not name.startswith(_ENCODER)}
+    head_arrays = {inside: arrays.pop(name) for name, inside in in_head.items()}
+    arrays = {name.removeprefix(_ENCODER): array for name, array in arrays.items()}
+    weights = to_ours(arrays, shape, "keras", str(path))
+    size, head_weights = from_task_model(head_arrays, shape, config.head, str(path))
+    preprocessor = config.preprocessor.config if config.preprocessor else {}
+    head = Head(
+        size,
+        (config.kind,),
+        head_weights,
+        config.labels,
+        config.classifier_dropout,
+        config.thresholds,
+        _lengths_in(preprocessor, path),
+    )
+    vocabulary = _vocabulary_in(preprocessor, path) if preprocessor else None
+    settings = read_optional_json(path.parent / SETTINGS_FILE) if path.name == MODEL_FILE else {}
+    return StoredModel(
+        "keras",
+        path,
+        shape,
+        _trained(weights, path),
+        vocabulary,
+        head=head,
+        columns=as_record(_ColumnsConfig, preprocessor, path).columns,
+        settings=settings,
+    )
+
+
+def _vocabulary_in(preprocessor: dict[str, Any], path: Path) -> Vocabulary:
+    """The vocabulary in the configuration of a preprocessor."""
+    stored = as_record(_VocabularyConfig, preprocessor, path)
+    try:
+        content = base64.b64decode(stored.content)
+    except ValueError as error:
+        raise InputError(f"{path} must hold its vocabulary as base64. It does not: {error}.") from None
+    return Vocabulary(stored.kind, content, Normalization.from_dict(preprocessor, str(path)))
+
+
+def _lengths_in(preprocessor: dict[str, Any], path: Path) -> dict[str, int]:
+    """The lengths in the configuration of a preprocessor, in tokens."""
+    stored = vars(as_record(_LengthsConfig, preprocessor, path))
+    return {name: length for name, length in stored.items() if length is not None}
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The weights in a .keras file, under its names."""
+    with tempfile.TemporaryDirectory() as temporary, zipfile.ZipFile(path) as archive:
+        file = archive.extract(WEIGHTS_FILE, temporary)
+        return read_hdf5(Path(file), lambda name: not NO_WEIGHTS.match(name))
+
+
+def _trained(weights: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:
+    """The weights of the encoder and of those optional parts that are trained, by the facts beside the file."""
+    others = set(OPTIONAL_PARTS) - set(read_parts(path.parent))
+    return {name: array for name, array in weights.items() if name.split("/")[0] not in others}

@@ -1,0 +1,85 @@
+"""Fine-tuned models as Keras loads them from .keras files, in the precision of their training."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import keras
+
+from albert_tf.checkpoints.keras_files import check_size, read_description
+from albert_tf.checkpoints.weights import as_weights
+from albert_tf.config import AlbertConfig
+from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.task_models import TASK_MODELS
+from data_prep.errors import InputError
+
+_LONGEST_REASON = 400  # characters; Keras may quote the whole configuration
+
+
+def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> TaskModel:
+    """Reads the .keras file of a fine-tuned model, after a check of everything that it claims to hold.
+
+    Args:
+      path: the file.
+      classes: what the model may be; default: any task model.
+
+    Raises:
+      InputError: the file is damaged, claims to be larger than it is, holds another model, or has weights that are
+        not finite.
+    """
+    _check_task_model(path, classes or TASK_MODELS.values())
+    try:
+        model = keras.saving.load_model(path, compile=False)
+    except Exception as error:  # Keras has no common class for damaged files
+        raise InputError(f"{path} is not a complete fine-tuned model: {_reason(error)}") from None
+    _check_weights(model, path)
+    return model
+
+
+def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
+    """Checks what a .keras file claims to hold, before Keras builds it.
+
+    Raises:
+      InputError: the file is damaged, holds another class, or claims to hold more than fits into it.
+    """
+    description = read_description(path)
+    name = description.get("registered_name")
+    model_class = next((one for one in classes if name == f"albert_tf>{one.__name__}"), None)
+    if model_class is None:
+        names = " or ".join(one.__name__ for one in classes)
+        raise InputError(f"{path} must hold a {names}. Received a {description.get('class_name')}.")
+    try:
+        config = description["config"]
+        shape = AlbertConfig.from_dict(config["encoder"]["config"])
+        stored, expected = config["preprocessor"], f"albert_tf>{PREPROCESSORS[model_class.kind].__name__}"
+        is_its_preprocessor = stored is None or stored.get("registered_name") == expected
+        outputs = len(config.get("labels", "1"))
+    except InputError as error:
+        raise InputError(f"{path} does not describe a model: {error}") from None
+    except (KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{path} is not a complete fine-tuned model: it does not describe its encoder's shape."
+        ) from None
+    if not is_its_preprocessor:
+        raise InputError(f"{path} must hold the preprocessor of a {model_class.__name__}.")
+    check_size(shape, path.stat().st_size, path, outputs * shape.hidden_size)
+
+
+def _check_weights(model: keras.Model, path: Path) -> None:
+    """Raises InputError if weights that Keras has read from a file are not finite."""
+    # Quantized models hold integers, too.
+    floats = [each for each in model.weights if keras.backend.is_float_dtype(each.dtype)]
+    as_weights({each.path: keras.ops.convert_to_numpy(each) for each in floats}, path)
+
+
+def _reason(error: Exception) -> str:
+    """Why Keras could not load a model, in one line.
+
+    About weights, Keras' first line only names the object ("... error message for object <...>:"), its second one
+    gives the reason, and ends with the values of the variable.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    reason = lines[0]
+    if reason.endswith(":") and len(lines) > 1:
+        reason += " " + lines[1].partition(" Target variable:")[0]
+    return reason[:_LONGEST_REASON]

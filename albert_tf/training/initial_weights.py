@@ -1,0 +1,133 @@
+"""Sets the weights that pretraining starts from, from files in any format."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from albert_tf.checkpoints.open_model import check_same_model, named_files, read
+from albert_tf.checkpoints.runs import is_run, read_run_config, read_run_vocabulary
+from albert_tf.checkpoints.tf1 import read_moments
+from albert_tf.config import ResizePositions
+from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.weights import variables_by_name
+from albert_tf.optimizers import AdamW
+from albert_tf.training.weights import assign, load_weights
+from data_prep.errors import InputError
+from data_prep.examples.manifest import VocabularyFacts
+from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
+
+_PART = re.compile(r"\b(attention|ffn)_\d+_")  # the parts of a group, or of a layer
+# Neither names nor shapes of weights show these.
+_UNSEEN = ("num_attention_heads", "hidden_act", "layer_norm_epsilon")
+_WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file is beside the vocabulary
+
+
+def load_weights_into(
+    model: AlbertPretrainer,
+    source: str | Path,
+    *,
+    resize_positions: ResizePositions = False,
+    optimizer: AdamW | None = None,
+    vocabulary: VocabularyFacts | None = None,
+    init_from_group0: bool = False,
+) -> tuple[str, ...]:
+    """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
+
+    Args:
+      model: has the same shape and mathematics. Its dropout may differ, and if all layers share their
+        parameters, the number of layers too.
+      source: as for `load_pretrained`.
+      resize_positions: if the position tables differ in length, how to fill a longer one: True or "tile" repeats
+        the learned rows, "fresh" keeps the model's initial values.
+      optimizer: built for the model; receives the moments and the step count, which our runs and TF1 checkpoints
+        may hold.
+      vocabulary: that of the examples that the model will be trained on; refused if the source has another one.
+      init_from_group0: groups of layers that `source` does not hold become copies of its first group.
+
+    Returns:
+      Which of "pooler", "masked_lm" and "sentence_order" `source` does not hold; the model keeps its own.
+
+    Raises:
+      InputError: `source` cannot be read, or holds another model or optimizer; the model is then unchanged.
+    """
+    if is_run(Path(source)) and not init_from_group0:
+        _check_same_vocabulary(read_run_vocabulary(Path(source)), vocabulary, source)
+        if there := read_run_config(Path(source)):
+            check_same_model(there, model.config, source, free=there.to_dict().keys() - _UNSEEN)
+        load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
+        return ()
+    with named_files(source) as path:
+        stored = read(path, model.config)
+        if optimizer is not None and stored.format != "tf1":
+            raise InputError(
+                "--init_optimizer needs a pretraining run, a checkpoint in it or a TF1 checkpoint. Received "
+                f"{source}, which has no moments for this optimizer; leave the flag out."
+            )
+        moments = read_moments(stored.path, stored.config) if optimizer is not None else None
+        is_known = stored.format not in _WITHOUT_NORMALIZATION
+        has_normalization = stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file))
+        _check_same_vocabulary(
+            stored.vocabulary, vocabulary, source, has_normalization=bool(has_normalization)
+        )
+    free = {"max_position_embeddings"} if resize_positions else set()
+    if stored.config.parameter_sharing == "all" and stored.config.num_hidden_groups == 1:
+        free.add("num_hidden_layers")  # any number of layers has the same weights
+    if init_from_group0:
+        free |= {"num_hidden_layers", "num_hidden_groups", "parameter_sharing"}
+    check_same_model(stored.config, model.config, source, free)
+
+    variables = variables_by_name(model)
+    _assign_all(variables, stored.weights, resize_positions, init_from_group0)
+    if optimizer is not None and moments is not None:
+        slots = {name: optimizer.moments_of(variable) for name, variable in variables.items()}
+        for i, arrays in enumerate((moments.m, moments.v)):
+            slot = {name: pair[i] for name, pair in slots.items()}
+            _assign_all(slot, arrays, resize_positions, init_from_group0)
+        optimizer.iterations.assign(moments.step)
+    return stored.missing
+
+
+def _assign_all(
+    variables: Mapping[str, keras.Variable],
+    arrays: Mapping[str, np.ndarray],
+    resize_positions: ResizePositions,
+    init_from_group0: bool,
+) -> None:
+    for name, variable in variables.items():
+        array = arrays.get(name)
+        if array is None and init_from_group0:
+            array = arrays.get(_PART.sub(r"\1_0_", name))
+        if array is not None:
+            assign(variable, array, resize_positions)
+
+
+def _check_same_vocabulary(
+    there: Vocabulary | None,
+    given: VocabularyFacts | None,
+    source: str | Path,
+    *,
+    has_normalization: bool = True,
+) -> None:
+    """Raises InputError if examples have other ids than a model, or text that is normalized otherwise."""
+    if there is None or given is None:
+        return
+    if there.sha256 != given.sha256 and not _has_pieces_of(there, given):
+        raise InputError(
+            f"A model must be trained on examples that were prepared with its own vocabulary. {source} has "
+            f"another one than {given.file}, with which these were prepared; prepare them again with the model's."
+        )
+    if has_normalization and there.normalization != given.normalization:
+        raise InputError(
+            f"A model must be trained on text that is normalized as its vocabulary was. {source} has "
+            f"{there.normalization}; the examples were prepared with {given.normalization}. Prepare them again."
+        )
+
+
+def _has_pieces_of(there: Vocabulary, given: VocabularyFacts) -> bool:
+    """Whether a vocabulary of another file has the same pieces, as far as this can be known."""
+    if not Path(given.file).is_file():
+        return there.count_pieces() == given.size
+    return there.tokenizer().pieces == given.read().tokenizer().pieces
