@@ -59,6 +59,13 @@ PATHS += sorted((ROOT / "albert_tf/tasks").glob("*/*.py"))
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in PATHS
 }
+# The module of each public name, which `albert_tf.NAME` imports on first use.
+PUBLIC = {
+    alias.name: statement.module
+    for statement in ast.parse((ROOT / "albert_tf/__init__.pyi").read_text(encoding="utf-8")).body
+    if isinstance(statement, ast.ImportFrom) and statement.module
+    for alias in statement.names
+}
 
 
 def folder_of(module: str) -> str:
@@ -76,7 +83,21 @@ def imported_names(path: Path, at_once: bool = False) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: absolute imports only"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif not at_once:
+            names |= lazy_names(node)
     return names
+
+
+def lazy_names(node: ast.AST) -> set[str]:
+    """The module of what is named without an import: `albert_tf.NAME`, and a class in Keras' registry."""
+    match node:
+        case ast.Attribute(value=ast.Name("albert_tf"), attr=name):
+            found = PUBLIC.get(name)
+        case ast.Constant(str(text)):
+            found = PUBLIC.get(text.removeprefix("albert_tf>")) if text.startswith("albert_tf>") else None
+        case _:
+            found = None
+    return {found} if found else set()
 
 
 def imported_modules(module: str, at_once: bool = False) -> set[str]:
