@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 from albert_tf.config import AlbertConfig
+from tests.story import write_story
 
 # A busy machine is no defect.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -67,6 +68,35 @@ def tiny_config() -> AlbertConfig:
     )
 
 
+@pytest.fixture(scope="session")
+def story(tmp_path_factory) -> Path:
+    """A generated text; `model_file` and `tokenizer` are its vocabulary."""
+    return write_story(tmp_path_factory.mktemp("story") / "story.txt")
+
+
+@pytest.fixture(scope="session")
+def model_file(story, tmp_path_factory) -> Path:
+    from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
+
+    prefix = tmp_path_factory.mktemp("vocabulary") / "story"
+    return train_vocabulary(VocabularySettings(str(story), str(prefix), vocab_size=100))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model_file):
+    from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
+
+    return AlbertTokenizer(model_file)
+
+
+@pytest.fixture(scope="session")
+def real_model_file() -> Path:
+    path = Path(__file__).parents[2] / "shared/data/albert_vocab/30k-clean.model"
+    if not path.is_file():
+        pytest.skip(f"the released ALBERT vocabulary is not at {path}")
+    return path
+
+
 @dataclass(frozen=True)
 class PretrainingFiles:
     """Everything a tiny pretraining run needs, made from text by this library."""
@@ -103,7 +133,6 @@ def pretraining_files(tmp_path_factory) -> PretrainingFiles:
     from data_prep.examples.settings import PrepareSettings
     from data_prep.prepare.local import prepare
     from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
-    from tests.data_prep.conftest import write_story
 
     folder = tmp_path_factory.mktemp("pretraining")
     text, heldout = write_story(folder / "text.txt"), write_story(folder / "heldout.txt", 3, 25, seed=1)
@@ -143,7 +172,6 @@ def finetuning_files(tmp_path_factory):
     """A tiny checkpoint with its vocabulary, and data of each kind of task."""
     from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
     from tests.albert_tf.tasks.files import write_files
-    from tests.data_prep.conftest import write_story
 
     folder = tmp_path_factory.mktemp("finetuning")
     text = write_story(folder / "text.txt")

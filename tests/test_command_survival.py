@@ -16,9 +16,9 @@ import pytest
 from albert_cli import cli
 from albert_tf.tasks.run_predictions import Probabilities, probabilities_file, write_probabilities
 from albert_tf.tasks.task import TASKS
-from tests.data_prep.conftest import write_story
 from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, run_together
+from tests.story import write_story
 
 pytestmark = pytest.mark.very_slow
 

@@ -10,11 +10,8 @@ import pytest
 from albert_tf import AdamW, AlbertPretrainer, TextClassifier, WarmupPolynomialDecay
 from albert_tf.model.encoder import AlbertEncoder
 from tests.albert_tf.tasks.task_models import CASES, CONFIG
-from tests.data_prep.conftest import model_file, story
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["model_file", "story"]
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,6 @@ from benchmarks.finetuning import FinetuningBenchmarkSettings, compare_with_ours
 from benchmarks.finetuning_peers import Examples, Setup, _batches, shapes_of, shuffled
 from data_prep.errors import InputError
 from tests.benchmarks.finished_peers import finished_peer
-from tests.data_prep.conftest import model_file, story
-
-__all__ = ["model_file", "story"]
 
 
 def finished(name: str, steps: list[tuple[float, float]], examples: int, batches: int, T: int) -> Peer:

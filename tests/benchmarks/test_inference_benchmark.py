@@ -10,9 +10,6 @@ from benchmarks.inference_peers import batch
 from data_prep.errors import InputError
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from tests.benchmarks.finished_peers import finished_peer
-from tests.data_prep.conftest import model_file, story
-
-__all__ = ["model_file", "story"]
 
 
 def finished(name: str, seconds: list[float], value: float = 1.0) -> Peer:

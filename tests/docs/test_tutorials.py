@@ -14,7 +14,7 @@ import pytest
 from albert_cli import cli
 from docs.run_tutorials import FOLDER, read_script
 from tests.albert_tf.tasks.files import CONFIG, write_checkpoint
-from tests.data_prep.conftest import write_story
+from tests.story import write_story
 
 # What the cell of the parameters is changed to, and the files that the reader has at the end.
 TINY = {

@@ -18,8 +18,8 @@ from examples.demo.__main__ import (
     vocabulary_flags,
 )
 from examples.demo.corpus import write_corpus
-from tests.data_prep.conftest import write_story
 from tests.processes import run_together
+from tests.story import write_story
 
 
 def demo(*arguments) -> subprocess.CompletedProcess:

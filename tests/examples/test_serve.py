@@ -18,11 +18,11 @@ import tensorflow as tf
 from albert_tf.runtime.pretrained import load_pretrained
 from examples.serve import load_test, rest_client
 from export.run import export_model
-from tests.export.conftest import model_file, source, story, tokenizer
+from tests.export.conftest import source
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["model_file", "source", "story", "tokenizer"]
+__all__ = ["source"]
 
 SERVE = Path(__file__).parents[2] / "examples" / "serve"
 TEXTS = ["The captain [MASK] past.", "A [MASK] letter, a [MASK]."]

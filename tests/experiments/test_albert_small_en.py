@@ -16,7 +16,7 @@ from experiments import albert_small_en, albert_small_en_card
 from experiments.albert_small_en import SmallModelSettings
 from experiments.albert_small_en_card import CardSettings
 from tests.albert_tf.checkpoints.random_models import random_weights
-from tests.data_prep.conftest import write_story
+from tests.story import write_story
 
 EVALUATION = {
     "step": 7,

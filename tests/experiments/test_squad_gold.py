@@ -7,7 +7,7 @@ import pytest
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
 from experiments.squad_gold import GoldSettings, main
-from tests.data_prep.conftest import write_story
+from tests.story import write_story
 
 pytestmark = pytest.mark.slow
 

@@ -13,10 +13,9 @@ from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.checkpoints.random_models import random_weights
-from tests.data_prep.conftest import model_file, story, tokenizer
 from tests.data_prep.wordpieces import vocab_file
 
-__all__ = ["model_file", "story", "tokenizer", "vocab_file"]
+__all__ = ["vocab_file"]
 
 CONFIG = AlbertConfig(
     vocab_size=104,  # more than the vocabulary's 100 pieces

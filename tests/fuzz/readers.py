@@ -76,8 +76,8 @@ from tests.albert_tf.runtime.portable_files import seal
 from tests.albert_tf.tasks import files as task_files
 from tests.albert_tf.tasks.task_models import CASES
 from tests.albert_tf.tasks.task_models import CONFIG as TASK_CONFIG
-from tests.data_prep.conftest import write_story
 from tests.data_prep.tokenizers.test_tokenizer_json import unigram, wordpiece
+from tests.story import write_story
 
 CONFIG = CONFIGS["one group"]
 TEXT = "The café owner (1,987) painted"

@@ -24,9 +24,6 @@ from tests.albert_tf.checkpoints.processes import needs_keras_hub, needs_transfo
 from tests.albert_tf.checkpoints.random_models import assert_same_weights
 from tests.albert_tf.checkpoints.test_stored_heads import write_google
 from tests.albert_tf.tasks.task_models import CASES, outputs
-from tests.data_prep.conftest import model_file, story
-
-__all__ = ["model_file", "story"]
 
 
 @pytest.fixture

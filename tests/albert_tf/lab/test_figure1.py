@@ -19,7 +19,6 @@ from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.checkpoints.random_models import random_weights
 from tests.albert_tf.lab.samples import lab
-from tests.data_prep.conftest import model_file, story  # noqa: F401 - fixtures
 from tests.reference import albert
 from tests.reference import layer_changes as reference
 
@@ -58,7 +57,7 @@ def text(tmp_path):
 
 
 @pytest.mark.slow
-def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):  # noqa: F811
+def test_albert_and_bert_of_three_formats(tmp_path, text, model_file, capfd):
     shared = write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
     grouped = dataclasses.replace(SHARED, num_hidden_groups=4)
     write(huggingface.write_huggingface, tmp_path / "hf", grouped, seed=1)
@@ -162,7 +161,7 @@ def test_sharing_in_words(changes, words):
     assert sharing_of(dataclasses.replace(SHARED, **changes)) == words
 
 
-def test_windows_are_spread_over_the_text(model_file):  # noqa: F811
+def test_windows_are_spread_over_the_text(model_file):
     tokenizer = AlbertTokenizer(model_file)
     sentences = [f"{word} sailed" for word in ("apples", "bottles", "clocks", "letters") for _ in range(30)]
     windows = make_windows(sentences, tokenizer, 12, 4)
@@ -191,7 +190,7 @@ def test_windows_are_spread_over_the_text(model_file):  # noqa: F811
         (["--model=tf1", "--spm_model_file=a", "--vocab_file=b"], "exclude each other"),
     ],
 )
-def test_mistakes_are_a_sentence(tmp_path, text, model_file, monkeypatch, capfd, arguments, message):  # noqa: F811
+def test_mistakes_are_a_sentence(tmp_path, text, model_file, monkeypatch, capfd, arguments, message):
     monkeypatch.chdir(tmp_path)
     write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
     write(write_keras, tmp_path / "keras", NOT_SHARED, model_file)
@@ -202,7 +201,7 @@ def test_mistakes_are_a_sentence(tmp_path, text, model_file, monkeypatch, capfd,
 
 
 @pytest.mark.slow
-def test_settings_are_json(tmp_path, text, model_file):  # noqa: F811
+def test_settings_are_json(tmp_path, text, model_file):
     write(tf1.write_tf1, tmp_path / "tf1", SHARED, model_file)
     assert lab("figure1", f"--model={tmp_path}/tf1", f"--text={text}", f"--output={tmp_path}/lab") == 0
     content = json.loads((tmp_path / "lab" / "figure1" / "results.json").read_text())

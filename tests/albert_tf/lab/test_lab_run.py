@@ -22,7 +22,7 @@ from albert_tf.lab.speed import StepProcesses, StepSettings, measure_speeds
 from albert_tf.lab.subprocesses import ProgramRunner
 from albert_tf.training.cluster import loopback_clusters
 from data_prep.errors import InputError
-from tests.data_prep.conftest import write_story
+from tests.story import write_story
 
 ABSURD = dataclasses.replace(
     TINY,

@@ -29,8 +29,8 @@ from tests.albert_tf.pretraining.test_run_pretraining import (
     refused,
     without_speed,
 )
-from tests.data_prep.conftest import write_story
 from tests.reference.positions import tiled_rows
+from tests.story import write_story
 
 SHORT, LONG = 16, 32  # T of the two phases
 ENDS = (6, 12)

@@ -12,8 +12,8 @@ from albert_tf.checkpoints.run_files import read_metrics
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, everything_in, without_speed
-from tests.data_prep.conftest import write_story
 from tests.processes import ROOT, run_python, run_workers
+from tests.story import write_story
 
 pytestmark = pytest.mark.very_slow
 

@@ -19,9 +19,9 @@ from albert_tf.training.checkpoints import RunCheckpoints
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tfrecord.records import framed, read_records
-from tests.data_prep.conftest import write_story
 from tests.interrupted import run_until_ctrl_c
 from tests.processes import ROOT, Program, run_python
+from tests.story import write_story
 
 TRAINING = {
     "step",

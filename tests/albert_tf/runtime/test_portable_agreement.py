@@ -15,11 +15,10 @@ from data_prep.tokenizers.vocabulary import write_normalization
 from export.run import export_for_runtime
 from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.albert_tf.runtime.portable_files import change_config, change_facts, list_file, seal
-from tests.data_prep.conftest import model_file, story, tokenizer
 from tests.export.conftest import source
 from tests.export.test_finetuned import saved
 
-__all__ = ["model_file", "source", "story", "tokenizer"]
+__all__ = ["source"]
 
 onnx = pytest.importorskip("onnx", reason="an extra: pip install 'albert-tf[onnx]'")
 pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")

@@ -22,10 +22,10 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_for_runtime, export_model
 from tests.albert_tf.checkpoints.processes import run_python
 from tests.data_prep.nasty import LINES
-from tests.export.conftest import CONFIG, model_file, source, story, tokenizer
+from tests.export.conftest import CONFIG, source
 from tests.export.test_finetuned import saved
 
-__all__ = ["model_file", "source", "story", "tokenizer"]
+__all__ = ["source"]
 
 pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
 pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")

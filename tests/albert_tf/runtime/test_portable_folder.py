@@ -26,10 +26,7 @@ from tests.albert_tf.checkpoints.hub import Hub
 from tests.albert_tf.checkpoints.processes import run_python, serving
 from tests.albert_tf.runtime.portable_files import change_facts
 from tests.albert_tf.tasks.task_models import CASES
-from tests.data_prep.conftest import model_file, story, tokenizer
 from tests.export.test_finetuned import saved
-
-__all__ = ["model_file", "story", "tokenizer"]
 
 pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
 pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")

@@ -26,9 +26,6 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import task_evaluation
 from tests.albert_tf.tasks.files import write_checkpoint
 from tests.albert_tf.tasks.task_models import CASES, CONFIG, N
-from tests.data_prep.conftest import model_file, story
-
-__all__ = ["model_file", "story"]
 
 TASKS = {
     "text": "classification",

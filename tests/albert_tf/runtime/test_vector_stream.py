@@ -11,11 +11,11 @@ from albert_cli.cli import main
 from albert_tf import TextClassifier, load_pretrained
 from export.run import export_for_runtime
 from tests.data_prep.nasty import LINES
-from tests.export.conftest import model_file, source, story, tokenizer
+from tests.export.conftest import source
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["model_file", "source", "story", "tokenizer"]
+__all__ = ["source"]
 
 MANY = [*LINES, "", " "] * 50  # more than are computed together
 

@@ -13,7 +13,7 @@ from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.checkpoints.random_models import random_weights
-from tests.data_prep.conftest import OBJECTS, SUBJECTS, VERBS
+from tests.story import OBJECTS, SUBJECTS, VERBS
 
 CONFIG = AlbertConfig(
     vocab_size=104,

@@ -12,9 +12,6 @@ from albert_tf.optimizers import AdamW
 from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from tests.albert_tf.tasks.task_models import CASES, CONFIG
-from tests.data_prep.conftest import model_file, story
-
-__all__ = ["model_file", "story"]
 
 N, T = 16, 12
 _RNG = np.random.default_rng(0)

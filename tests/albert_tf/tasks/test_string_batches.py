@@ -18,9 +18,6 @@ from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.tasks.task_models import CASES
-from tests.data_prep.conftest import model_file, story
-
-__all__ = ["model_file", "story"]
 
 
 @pytest.fixture(scope="module")

@@ -28,12 +28,11 @@ from albert_tf.tasks.task_model import with_dropout
 from data_prep.errors import InputError
 from tests.albert_tf.model.test_encoder import make_encoder
 from tests.albert_tf.tasks.task_models import CASES, CONFIG, TEXTS, WORDS, N, fit, outputs
-from tests.data_prep.conftest import model_file, story
 from tests.export.conftest import source
 from tests.processes import run_python
 from tests.reference import albert, heads
 
-__all__ = ["model_file", "source", "story"]
+__all__ = ["source"]
 
 LONGEST_SEQUENCE = CONFIG.max_position_embeddings
 PARAMETERS = pytest.mark.parametrize("name", CASES)

@@ -19,7 +19,7 @@ from data_prep.prepare import beam, beam_files
 from data_prep.prepare.beam import prepare_on_cluster
 from data_prep.prepare.beam_files import expand_names, output_names
 from data_prep.prepare.local import prepare
-from tests.data_prep.conftest import write_story
+from tests.story import write_story
 
 SEVERAL = "--direct_num_workers=2 --direct_running_mode=multi_processing"
 

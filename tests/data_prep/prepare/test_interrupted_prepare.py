@@ -22,7 +22,7 @@ from data_prep.prepare.local import prepare
 from data_prep.prepare.parts import Part
 from data_prep.text import documents as text_documents
 from data_prep.text.documents import Document, cut_document, text_stretches
-from tests.data_prep.conftest import write_story
+from tests.story import write_story
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,7 +7,7 @@ from albert_tf.tasks.examples import Problems, QuestionExample
 from albert_tf.tasks.spans.metrics import exact
 from albert_tf.tasks.spans.windows import gold_tokens, question_windows, report_unreachable, window_features
 from data_prep.errors import InputError
-from tests.data_prep.conftest import ENDS, OBJECTS, SUBJECTS, VERBS
+from tests.story import ENDS, OBJECTS, SUBJECTS, VERBS
 
 LENGTHS = (40, 10, 12)  # max_seq_length, max_query_length, doc_stride
 
