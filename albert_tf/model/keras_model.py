@@ -43,6 +43,11 @@ class AlbertModel(keras.Model):
             data_batch = keras.tree.map_structure(lambda each: getattr(each, "values", (each,))[0], batch)
         super()._maybe_symbolic_build(None, data_batch)
 
+    @property
+    def _default_save_signature(self):
+        """None, since Keras would trace the model with the shapes of `build`, which are not those of its inputs."""
+        return None
+
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):  # noqa: A002
         """Keras' `export`; by default the inputs are int32 arrays of any size, named as in `input_names`.
 

@@ -626,7 +626,7 @@ def refused(capfd, arguments) -> str:
         ({"lora_rank": 0}, "--lora_rank must be at least 1. Received 0."),
         ({"lora_rank": 2, "freeze_encoder": True}, "--freeze_encoder and --lora_rank exclude each other"),
         ({"init_adapters": "a"}, "--init_adapters needs --lora_rank"),
-        ({"init_adapters": "nothing", "lora_rank": 2}, "There is no file nothing of adapters"),
+        ({"init_adapters": "nothing", "lora_rank": 2}, "The file nothing must exist"),
         ({"layer_decay": 1.5}, "--layer_decay must be above 0 and at most 1. Received 1.5."),
         ({"ema_decay": 1}, "--ema_decay must be at least 0 and below 1. Received 1.0."),
         ({"gradient_accumulation_steps": 0}, "--gradient_accumulation_steps must be at least 1"),
