@@ -45,7 +45,7 @@ class AlbertModel(keras.Model):
 
     @property
     def _default_save_signature(self):
-        """None, since Keras would trace the model with the shapes of `build`, which are not those of its inputs."""
+        """None: Keras would trace the model with the shapes of `build`, which are not those of its inputs."""
         return None
 
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):  # noqa: A002
