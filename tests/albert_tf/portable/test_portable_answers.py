@@ -333,7 +333,7 @@ def test_wrong_inputs_are_refused(exported):
         (lambda: classify(np.array("a")), "`text` must be a list of texts. Received array('a'"),
         (lambda: classify.pair(["a"], np.array("a")), "`text_pair` must be a list of texts. Received array"),
         (lambda: list(classify.stream("one text")), "iterable of texts. Received 'one text'."),
-        (lambda: classify([1]), "A text must be a string. Received 1."),
+        (lambda: classify([1]), "A text must be a string. Received 1 "),
         (lambda: classify(["a"], ["b"]), "This model takes text. Received 2 columns."),
         (lambda: answer(["a"]), "This model takes question and context. Received 1 columns."),
         (lambda: answer(["a"], ["b", "c"]), "must have the same number of rows. Received 1, 2."),

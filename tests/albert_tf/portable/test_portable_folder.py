@@ -173,7 +173,7 @@ def test_flags_that_do_not_fit(folders, monkeypatch, capsys):
         importlib.util, "find_spec", lambda name, *args: None if name == "openvino" else found(name, *args)
     )
     for model, flag, message in (
-        (folder, "--engine=openvino", "Not installed; run `pip install '.[openvino]'`."),
+        (folder, "--engine=openvino", "Not installed; run `pip install '.[openvino]'`"),
         (folder, "--precision=bfloat16", "A portable model needs openvino. Not installed"),
         (folder, "--requests=0", "--requests must be at least 1. Received 0."),
         (folder, "--labels=a,b", "--vocab_file and --labels are not for portable models"),
