@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from albert_tf.checkpoints.stored import StoredModel
 from data_prep.errors import InputError, check_given_once
+
+if TYPE_CHECKING:  # it imports NumPy, which the help of commands does without
+    from albert_tf.checkpoints.stored import StoredModel
 
 LABEL_SEPARATOR = ","
 _USUAL = {
@@ -66,7 +68,7 @@ class Columns:
     label_order: tuple[str, ...] = ()
 
     @classmethod
-    def of_stored(cls, stored: StoredModel) -> "Columns":
+    def of_stored(cls, stored: "StoredModel") -> "Columns":
         """Those of the data that a fine-tuned model of ours was trained on, by its run and by what `fit` noted."""
         return cls.noted(stored.columns).replaced_by(cls.of_run(stored.settings))
 
