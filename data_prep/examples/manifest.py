@@ -20,7 +20,6 @@ from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
 MANIFEST = "manifest.json"
-_KEPT_BY_EARLIER_VERSIONS = f".{MANIFEST}"  # after the name of a shard
 _BLOCK = 1 << 20  # bytes
 
 
@@ -208,7 +207,7 @@ class Manifest:
         values = read_json_object(path)
         try:
             stored = as_record(_Stored, values, path)
-            facts = as_record(VocabularyFacts, {**_earlier_case(values), **stored.vocabulary}, path)
+            facts = as_record(VocabularyFacts, stored.vocabulary, path)
         except InputError as error:
             reason = str(error).removeprefix(f"{path}: ").rstrip(".")
             raise InputError(
@@ -283,8 +282,8 @@ def manifests_in(folder: Path) -> list[Manifest]:
     Raises:
       InputError: one of them is damaged.
     """
-    earlier = {*folder.glob("manifest.*.json"), *folder.glob(f"*{_KEPT_BY_EARLIER_VERSIONS}")}
-    return [Manifest.read(path) for path in (folder / MANIFEST, *sorted(earlier)) if path.is_file()]
+    earlier = sorted(folder.glob("manifest.*.json"))
+    return [Manifest.read(path) for path in (folder / MANIFEST, *earlier) if path.is_file()]
 
 
 def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
@@ -326,16 +325,8 @@ def check_same_vocabulary(what: str, manifests: Mapping[Path, Manifest]) -> None
 
 
 def without_manifests(files: Iterable[Path]) -> list[Path]:
-    """Leaves out manifest.json and manifest.NAME.json, which FOLDER/* matches, and NAME.manifest.json.
-
-    Earlier versions kept the last, which NAME* matches.
-    """
-    return [file for file in files if not _is_manifest(file.name)]
-
-
-def _is_manifest(name: str) -> bool:
-    earlier = name.startswith("manifest.") and name.endswith(".json")
-    return name == MANIFEST or earlier or name.endswith(_KEPT_BY_EARLIER_VERSIONS)
+    """Leaves out manifest.json and manifest.NAME.json, which FOLDER/* matches."""
+    return [file for file in files if not (file.name.startswith("manifest.") and file.suffix == ".json")]
 
 
 def without_empty_shards(files: Iterable[Path], manifests: Mapping[Path, Manifest]) -> list[Path]:
@@ -394,11 +385,6 @@ class _Stored:
     inputs: list[SourceFile]
     shards: list[Shard]
     versions: dict[str, str]
-
-
-def _earlier_case(values: dict[str, Any]) -> dict[str, Any]:
-    """Manifests of earlier versions have this fact of the vocabulary among the settings."""
-    return {"do_lower_case": values["settings"].get("do_lower_case", True)}
 
 
 def _version(package: str) -> str:

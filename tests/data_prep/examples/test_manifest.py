@@ -127,15 +127,11 @@ def test_manifests_of_other_versions(tmp_path):
     assert Manifest.read(tmp_path).shards == [Shard("train.tfrecord", 3, 100)]
 
 
-@pytest.mark.parametrize("of_an_earlier_version", [False, True])
-def test_the_manifest_of_a_file_lists_it(tmp_path, of_an_earlier_version):
+def test_the_manifest_of_a_file_lists_it(tmp_path):
     for files in (("a-0", "a-1"), ("b",), ("c",)):
         make(*files).write(tmp_path)
-    kept = ["manifest.a-0.json", "manifest.b.json"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [*kept, "manifest.json"]
-    if of_an_earlier_version:
-        for name, old in zip(kept, ("a-0.manifest.json", "b.manifest.json"), strict=True):
-            (tmp_path / name).rename(tmp_path / old)
+    kept = ["manifest.a-0.json", "manifest.b.json", "manifest.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == kept
     found = manifests_of([tmp_path / name for name in ("a-0", "a-1", "b", "c", "d")])
     assert {file.name: manifest.shards[0].file for file, manifest in found.items()} == {
         "a-0": "a-0",
@@ -149,7 +145,6 @@ def test_a_glob_for_all_files_of_a_folder_names_no_manifest(tmp_path):
     """FOLDER/* also matches manifest.json and the earlier ones; names that are only similar stay."""
     for files in (("a-0", "a-1"), ("b",), ("c",)):
         make(*files).write(tmp_path)
-    (tmp_path / "b.manifest.json").touch()
     examples = ["a-0", "manifest.tfrecord", "my_manifest.json"]
     for name in examples:
         (tmp_path / name).touch()

@@ -9,9 +9,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from data_prep.examples.document_examples import serialize_batch
-from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
-from data_prep.examples.masking import MaskedExample, MaskingVocabulary, unmasked_example
-from data_prep.examples.segments import SegmentPair
+from data_prep.examples.masking import MaskedExample
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.reading import example_files
@@ -464,32 +462,6 @@ def test_a_batch_of_chunks_has_static_shapes(story, model_file, tmp_path):
         assert spec.dtype == (tf.float32 if name.endswith("_weights") else tf.int32)
         assert spec.shape == batch[name].shape
     assert batch["sentence_order_weights"].numpy().tolist() == [1.0] * 4
-
-
-@pytest.mark.slow
-def test_earlier_dynamic_files_keep_their_pairs(tmp_path):
-    """Before pairs were drawn in training, sentence-order files had the layout that nsp still has."""
-    vocabulary = MaskingVocabulary(2, 3, 4, np.ones(V, bool), np.arange(5, V, dtype=np.int32))
-    rng = np.random.default_rng(0)
-    pairs = [
-        SegmentPair(*rng.integers(5, V, (2, 5)), bool(swapped), 2) for swapped in rng.integers(2, size=8)
-    ]
-    examples = [unmasked_example(pair, vocabulary) for pair in pairs]
-    path = write(tmp_path / "old", serialize_batch(examples, pretraining_features(16, 0)))
-    settings = PrepareSettings("", str(path), max_seq_length=16, masking="dynamic", dupe_factor=40)
-    facts = VocabularyFacts("", "", V, 2, 3, 4, [*range(5)])
-    shard = Shard("old", 8, path.stat().st_size, swapped_examples=4)
-    Manifest(ExampleCounts.of(collections.Counter()), settings, facts, [], [shard], {}).write(tmp_path)
-    for batch in pretraining_dataset(ExampleFiles.read([path]), batch_size=8).take(3):
-        assert batch["sentence_order"].numpy().tolist() == [pair.swapped for pair in pairs]
-        assert batch["masked_lm_weights"].numpy().sum(axis=1).tolist() == [2.0] * 8
-        ids = batch["input_ids"].numpy()
-        np.put_along_axis(
-            ids, batch["masked_lm_positions"].numpy()[:, :2], batch["masked_lm_ids"].numpy()[:, :2], 1
-        )
-        assert [row[: len(one.input_ids)] for row, one in zip(ids.tolist(), examples, strict=True)] == [
-            one.input_ids.tolist() for one in examples
-        ]
 
 
 def test_chunks_and_pairs_do_not_mix(story, model_file, tmp_path):
