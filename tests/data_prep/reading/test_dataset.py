@@ -150,7 +150,7 @@ def test_the_order_is_a_pure_function_of_the_seed(files):
 @pytest.mark.parametrize("window", [5, 1000])
 def test_resuming_continues_the_stream(files, seed, window):
     batches = stream(files, take=30, shuffle_seed=seed, window=window)
-    for done in (1, 2, 5, 6, 11, 12, 23, 29):
+    for done in (1, 6, 11, 29):
         resumed = stream(files, take=1, shuffle_seed=seed, window=window, start_example=4 * done)
         assert resumed == batches[done : done + 1], done
 
@@ -169,7 +169,7 @@ def test_hosts_share_the_files(equal_files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("num_hosts", "number"), [(2, 1), (3, 1), (6, 1), (2, 3), (3, 3)])
+@pytest.mark.parametrize(("num_hosts", "number"), [(6, 1), (2, 3), (3, 3)])
 def test_the_batches_of_all_hosts_form_the_batch_of_one_host(files, num_hosts, number):
     """If files cannot be shared equally, no example is read more often than others, on any number of hosts."""
     fewer = files[:number]

@@ -207,6 +207,26 @@ def test_symbols_that_are_user_defined(model_file, tmp_path):
     assert own.serialized_model == usual.serialized_model  # what graphs and exports hold
 
 
+@pytest.fixture(scope="module")
+def some_words(model_file, tmp_path_factory) -> AlbertTokenizer:
+    words = ["▁in", "▁2019,", "▁2019", "▁5,", "▁5", ",", "▁angstrom", "▁cafe", "s", "▁a", "▁", "f", "i"]
+    path = tmp_path_factory.mktemp("words") / "words.model"
+    return handmade(path, [(word, -1.0) for word in words], rules_of=model_file)
+
+
+@pytest.fixture(scope="module")
+def words_with_accents(model_file, tmp_path_factory) -> AlbertTokenizer:
+    words = ["▁", "▁schöne", "▁bücher", "これ", "が", "ガ", "f", "i", "हिन्दी"]
+    path = tmp_path_factory.mktemp("words") / "accents.model"
+    file = handmade(path, [(word, -1.0) for word in words], rules_of=model_file).file
+    return AlbertTokenizer(file, Normalization(keep_accents=True))
+
+
+def pieces_with_texts(tokenizer, text: str) -> list[tuple[str, str]]:
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    return [(tokenizer.pieces[i], text[begin:end]) for i, (begin, end) in zip(ids, offsets, strict=True)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -220,16 +240,8 @@ def test_symbols_that_are_user_defined(model_file, tmp_path):
         ("\x01 ", []),
     ],
 )
-def test_offsets_by_hand(tmp_path, model_file, text, expected):
-    words = ["▁in", "▁2019,", "▁2019", "▁5,", "▁5", ",", "▁angstrom", "▁cafe", "s", "▁a", "▁", "f", "i"]
-    pieces = [(word, -1.0) for word in words]
-    tokenizer = handmade(tmp_path / "words.model", pieces, rules_of=model_file)
-    encoding = tokenizer.encode_with_offsets(text)
-    found = [
-        (tokenizer.pieces[i], text[begin:end])
-        for i, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True)
-    ]
-    assert found == expected
+def test_offsets_by_hand(some_words, text, expected):
+    assert pieces_with_texts(some_words, text) == expected
 
 
 @pytest.mark.slow
@@ -245,13 +257,8 @@ def test_offsets_by_hand(tmp_path, model_file, text, expected):
         ("हिन्दी", [("▁", ""), ("हिन्दी", "हिन्दी")]),
     ],
 )
-def test_offsets_with_accents(model_file, tmp_path, text, expected):
-    words = ["▁", "▁schöne", "▁bücher", "これ", "が", "ガ", "f", "i", "हिन्दी"]
-    file = handmade(tmp_path / "words.model", [(word, -1.0) for word in words], rules_of=model_file).file
-    tokenizer = AlbertTokenizer(file, Normalization(keep_accents=True))
-    ids, offsets = tokenizer.encode_with_offsets(text)
-    found = [(tokenizer.pieces[i], text[begin:end]) for i, (begin, end) in zip(ids, offsets, strict=True)]
-    assert found == expected
+def test_offsets_with_accents(words_with_accents, text, expected):
+    assert pieces_with_texts(words_with_accents, text) == expected
 
 
 def check_offsets(tokenizer, text, encoding):

@@ -22,7 +22,7 @@ def test_tables_of_more_bytes_than_the_file_has(tmp_path, shape):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flipped", range(8))
+@pytest.mark.parametrize("flipped", [0, 6])
 def test_damaged_tables(tmp_path, flipped):
     """A flipped bit is an InputError, unless it is in a date or in the like."""
     numbers = np.arange(9, dtype=np.int32)
