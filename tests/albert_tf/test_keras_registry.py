@@ -26,7 +26,7 @@ def files(model_file, tmp_path_factory) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-@pytest.mark.parametrize("modules", ["keras, albert_tf", "albert_tf, keras", "albert_tf, tensorflow, keras"])
+@pytest.mark.parametrize("modules", ["keras, albert_tf", "albert_tf, tensorflow, keras"])
 def test_files_are_loaded_after_the_import_alone(files, modules):
     program = f"""
 import {modules}

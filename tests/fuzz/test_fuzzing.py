@@ -31,18 +31,16 @@ from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.fuzz.campaign import run
 from tests.fuzz.readers import BY_NAME
 
-CASES = 8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
-def test_any_bytes_give_a_result_or_an_input_error(name):
+@pytest.mark.parametrize("cases", [range(4), pytest.param(range(4, 40), marks=pytest.mark.very_slow)], ids=str)
+def test_any_bytes_give_a_result_or_an_input_error(name, cases):
     if BY_NAME[name].seal:
         pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
         pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-    outcome = run(BY_NAME[name], range(CASES), seed=0)
+    outcome = run(BY_NAME[name], cases, seed=0)
     assert not outcome.failures, outcome.examples
-    assert outcome.refused + outcome.unchanged + outcome.changed == CASES
+    assert outcome.refused + outcome.unchanged + outcome.changed == len(cases)
 
 
 def edited(change: Callable[[dict], object]) -> Callable[[Path], None]:
