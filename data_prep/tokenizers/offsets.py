@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
-from sentencepiece import sentencepiece_pb2
+from sentencepiece import sentencepiece_model_pb2, sentencepiece_pb2
 
 from data_prep.errors import InputError
 from data_prep.files import NPZ_ERRORS
-from data_prep.tokenizers.charsmap import SEPARATOR
+from data_prep.tokenizers.charsmap import SEPARATOR, charsmap_keys
 from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
 from data_prep.tokenizers.normalization import (
     WHITE_SPACE,
@@ -52,10 +52,15 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
 
 
 def normalized_characters(model: sentencepiece.SentencePieceProcessor) -> dict[str, str]:
-    """What the model's own normalization makes of each character."""
-    everything = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and i != ord(SEPARATOR)]
-    normalized = model.normalize(SEPARATOR + SEPARATOR.join(everything) + SEPARATOR)
-    return dict(zip(everything, normalized.split(SEPARATOR)[1:-1], strict=True))
+    """What the model's own normalization makes of each character that it changes, or that is white space."""
+    rules = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto()).normalizer_spec
+    try:
+        keys = {key for key in charsmap_keys(rules.precompiled_charsmap) if len(key) == 1}
+    except ValueError:  # damaged
+        keys = {chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000}
+    characters = sorted({*keys, SPACE, *map(chr, np.flatnonzero(WHITE_SPACE))} - {SEPARATOR})
+    normalized = model.normalize(SEPARATOR + SEPARATOR.join(characters) + SEPARATOR)
+    return dict(zip(characters, normalized.split(SEPARATOR)[1:-1], strict=True))
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ import zipfile
 
 import numpy as np
 import pytest
+import sentencepiece
 
 from data_prep.errors import InputError
+from data_prep.tokenizers.charsmap import SEPARATOR
 from data_prep.tokenizers.normalization import FoldingTable
-from data_prep.tokenizers.offsets import OffsetTables
+from data_prep.tokenizers.offsets import OffsetTables, normalized_characters, visible_characters
 
 
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 27,), (1 << 62, 1 << 62)])
@@ -36,3 +38,21 @@ def test_damaged_tables(tmp_path, flipped):
             np.testing.assert_array_equal(OffsetTables.read(path, "a vocabulary").folding.values, numbers)
         except InputError as error:
             assert "must hold the tables of" in str(error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["nmt_nfkc_cf", "identity"])
+def test_characters_that_are_left_out_are_unchanged(rule):
+    """Against the model's own normalization of every character."""
+    output = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        **{"sentence_iterator": iter(["a b"]), "model_writer": output, "model_type": "char", "vocab_size": 6},
+        **{"normalization_rule_name": rule, "user_defined_symbols": ["\u00bd"], "minloglevel": 2},
+    )
+    model = sentencepiece.SentencePieceProcessor(model_proto=output.getvalue())
+    characters = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000 and chr(i) != SEPARATOR]
+    texts = model.normalize(SEPARATOR + SEPARATOR.join(characters) + SEPARATOR).split(SEPARATOR)[1:-1]
+    normalized, visible = normalized_characters(model), visible_characters(model)
+    for character, text in zip(characters, texts, strict=True):
+        assert normalized.get(character, character) == text
+        assert visible[min(ord(character), len(visible) - 1)] == bool(text.replace("\u2581", "").strip())
