@@ -48,6 +48,12 @@ def exported(tmp_path_factory):
     return model, pretraining_batch(CONFIG), folder / "saved"
 
 
+@pytest.fixture(scope="module")
+def loaded(exported):
+    """The SavedModel of `exported`, for tests that do not train it."""
+    return tf.saved_model.load(exported[2])
+
+
 def hub_inputs(batch) -> dict:
     names = {"input_word_ids": "input_ids", "input_mask": "input_mask", "input_type_ids": "token_type_ids"}
     return {name: tf.constant(batch[ours]) for name, ours in names.items()}
@@ -74,9 +80,9 @@ def test_the_layers_are_traced_once_for_each_value_of_training(tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_call_equals_the_model(exported):
-    model, batch, folder = exported
-    outputs = tf.saved_model.load(folder)(hub_inputs(batch))
+def test_call_equals_the_model(exported, loaded):
+    model, batch, _ = exported
+    outputs = loaded(hub_inputs(batch))
     expected = model.encoder(batch, intermediates=True)
     assert set(outputs) == {"default", "pooled_output", "sequence_output", "encoder_outputs"}
     for name in ("pooled_output", "sequence_output"):
@@ -97,9 +103,8 @@ def test_a_layer_of_a_keras_model(exported):
 
 
 @pytest.mark.slow
-def test_heads_equal_the_model(exported):
-    model, batch, folder = exported
-    loaded = tf.saved_model.load(folder)
+def test_heads_equal_the_model(exported, loaded):
+    model, batch, _ = exported
     expected = model(batch)
     masked = loaded.mlm(
         {**hub_inputs(batch), "masked_lm_positions": tf.constant(batch["masked_lm_positions"])}
@@ -110,9 +115,9 @@ def test_heads_equal_the_model(exported):
 
 
 @pytest.mark.slow
-def test_signatures_equal_the_model(exported):
-    model, batch, folder = exported
-    signatures = tf.saved_model.load(folder).signatures
+def test_signatures_equal_the_model(exported, loaded):
+    model, batch, _ = exported
+    signatures = loaded.signatures
     assert set(signatures) == {"serving_default", "examples", "tokens", "mlm", "sop", "tokenization_info"}
     expected, encoded = model(batch), model.encoder(batch)
     tokens = signatures["tokens"](**v1_inputs(batch))
@@ -133,9 +138,8 @@ def test_signatures_equal_the_model(exported):
 
 
 @pytest.mark.slow
-def test_any_batch_size_and_length(exported):
-    model, _, folder = exported
-    loaded = tf.saved_model.load(folder)
+def test_any_batch_size_and_length(exported, loaded):
+    model = exported[0]
     for shape in ((1, 2), (2, 16), (5, 7)):
         ids = np.random.default_rng(0).integers(0, 50, shape).astype("int32")
         inputs = {
@@ -149,10 +153,8 @@ def test_any_batch_size_and_length(exported):
 
 
 @pytest.mark.slow
-def test_signature_of_serialized_examples(exported):
+def test_signature_of_serialized_examples(loaded):
     """The messages of example files, with either name of the token types, of different lengths, or ids alone."""
-    _, _, folder = exported
-    loaded = tf.saved_model.load(folder)
     examples = [
         serialized(input_ids=[2, 7, 3, 0], input_mask=[1, 1, 1, 0], segment_ids=[0, 0, 1, 0], next=[5]),
         serialized(input_ids=[2, 7, 9, 8, 3], token_type_ids=[0, 0, 1, 1, 1]),
@@ -178,7 +180,7 @@ def test_signature_of_serialized_examples(exported):
 
 
 @pytest.mark.slow
-def test_assets_and_tokenization_info(exported):
+def test_assets_and_tokenization_info(exported, loaded):
     _, _, folder = exported
     assert sorted(path.name for path in (folder / "assets").iterdir()) == [
         "albert_config.json",
@@ -187,7 +189,7 @@ def test_assets_and_tokenization_info(exported):
         "spm.normalization.json",
     ]
     assert read_normalization(folder / "assets" / "spm.model") == Normalization(False, True)
-    info = tf.saved_model.load(folder).signatures["tokenization_info"]()
+    info = loaded.signatures["tokenization_info"]()
     assert tf.io.read_file(info["vocab_file"]) == b"a vocabulary"
     settings = ("do_lower_case", "keep_accents", "remove_space")
     assert [bool(info[name]) for name in settings] == [False, True, True]
@@ -220,9 +222,8 @@ def test_loaded_encoder_can_be_trained(exported):
 
 
 @pytest.mark.slow
-def test_dropout_only_in_training(exported):
-    _, batch, folder = exported
-    loaded = tf.saved_model.load(folder)
+def test_dropout_only_in_training(exported, loaded):
+    batch = exported[1]
     first, second = (loaded(hub_inputs(batch), training=True)["pooled_output"] for _ in range(2))
     assert not np.array_equal(first, second)
     first, second = (loaded(hub_inputs(batch), training=False)["pooled_output"] for _ in range(2))
@@ -230,10 +231,8 @@ def test_dropout_only_in_training(exported):
 
 
 @pytest.mark.slow
-def test_loaded_functions_are_traced_once(exported):
+def test_loaded_functions_are_traced_once(loaded):
     """Whatever the shapes and however `training` is given; in a graph of their own, too."""
-    _, _, folder = exported
-    loaded = tf.saved_model.load(folder)
     process, memory = psutil.Process(), {}
     for B, T in itertools.product(range(20), range(2, 17)):
         memory[B] = process.memory_info().rss >> 20
@@ -253,7 +252,7 @@ def test_loaded_functions_are_traced_once(exported):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("training", [True, pytest.param(False, marks=pytest.mark.very_slow)])
 def test_gradients_equal_the_models(tmp_path, training):
     """In both branches; without dropout the gradients follow from weights and inputs."""
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -295,8 +294,7 @@ WRONG = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "message"), WRONG)
-def test_refuses_wrong_inputs(exported, wrong, message):
-    loaded = tf.saved_model.load(exported[2])
+def test_refuses_wrong_inputs(loaded, wrong, message):
     right = {name: [[1, 1]] for name in TEXT_INPUTS} | {"masked_lm_positions": [[1]]}
     inputs = {name: tf.constant(value, tf.int32) for name, value in (right | wrong).items()}
     *hub, positions = inputs.values()
