@@ -64,7 +64,7 @@ def _name(entry: HelpEntry) -> str:
 
 
 def _tidy(entry: HelpEntry) -> HelpEntry:
-    """A flag's text as sentences on one line, and without a default that says nothing."""
+    """A flag's text as sentences on one line, without a default that means nothing to users."""
     text = " ".join(
         str(getattr(entry.description, "primary_renderable", None) or entry.description or "").split()
     )

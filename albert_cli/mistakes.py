@@ -17,7 +17,7 @@ def describe_mistake(error: Exception, words: Sequence[str], flags: Parameter) -
     """The message of an error. An unknown flag is reported before all other mistakes.
 
     Args:
-      error: the user's mistake; an error that cyclopts did not raise already has its message.
+      error: the user's mistake, raised by cyclopts or, with its final message, by a command.
       words: the command line after the program's name.
       flags: the style of the flags.
     """
@@ -52,8 +52,8 @@ def _unknown_flag(error: cyclopts.CycloptsError, flags: Parameter) -> str | None
     if not isinstance(error, cyclopts.MissingArgumentError | cyclopts.CoercionError):
         return None
     known = _known_flags(error, flags)
-    given = [word.partition("=")[0] for word in error.unused_tokens or () if word.startswith("--")]
-    return next((flag for flag in given if known and flag not in known), None)
+    written = [word.partition("=")[0] for word in error.unused_tokens or () if word.startswith("--")]
+    return next((flag for flag in written if known and flag not in known), None)
 
 
 def _describe_unknown(flag: str, error: cyclopts.CycloptsError, flags: Parameter) -> str:

@@ -1,4 +1,4 @@
-"""The flags of google-research/albert that have another name here, or none: what to do instead.
+"""What to use in place of the flags of google-research/albert that have another name here, or none.
 
 docs/fidelity.md lists them with their reasons; all others are the same.
 """

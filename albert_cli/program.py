@@ -22,7 +22,13 @@ from data_prep.signals import signals_raise
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
-_ADDRESSES = ("hf://", "https://", "http://", "kaggle://", "grpc://")  # of pretrained models; of TPUs
+_ADDRESSES = (
+    "hf://",
+    "https://",
+    "http://",
+    "kaggle://",
+    "grpc://",
+)  # addresses of pretrained models and of TPUs
 _LISTS = Parameter(consume_multiple=True, negative_iterable=())  # --shapes 1,16 8,128
 
 
@@ -35,7 +41,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
 
     Returns:
       The exit status: 2 for the user's mistakes and the system's faults, reported in one line; 130 for Ctrl-C; 143
-      for SIGTERM, at which commands remove what they have not finished.
+      for SIGTERM, after which commands remove unfinished files.
     """
     _make_streams_usable()
     words = list(map(_with_home, sys.argv[1:] if arguments is None else arguments))
@@ -68,7 +74,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
 
 
 def _make_streams_usable() -> None:
-    """Gives closed standard streams (`>&-`) the null device, and escapes what the others' encoding lacks."""
+    """Opens closed standard streams (`>&-`) on the null device; the others escape what their encoding lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
@@ -78,14 +84,14 @@ def _make_streams_usable() -> None:
 
 
 def _with_home(word: str) -> str:
-    """Expands ~ in `--output=~/saved`, as shells do in `--output ~/saved`: they look at the beginning of words."""
+    """Expands ~ in `--output=~/saved`; shells expand it only at the beginning of a word."""
     flag, _, value = word.partition("=")
     is_at_home = flag.startswith("--") and (value == "~" or value.startswith("~/"))
     return f"{flag}={Path.home()}{value[1:]}" if is_at_home else word
 
 
 class _Terminated(BaseException):
-    """The process received SIGTERM in a command that saves no state, which removes what it has not finished."""
+    """The process received SIGTERM in a command that saves no state and removes its unfinished files."""
 
     number = signal.SIGTERM
 
@@ -104,7 +110,7 @@ def _output_may_close() -> Iterator[None]:
 
 
 def _drop_refused_output() -> None:
-    """Drops what standard output does not take, because the pipe is closed or the disk full.
+    """Drops output that cannot be written, because the pipe is closed or the disk is full.
 
     Python flushes it at exit, which would fail again.
     """

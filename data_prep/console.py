@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-# A program that runs commands sets this environment variable so that they do not suggest the next command.
+# Programs that run commands set this environment variable, so that these do not suggest the next command.
 NO_SUGGESTIONS = "ALBERT_TF_NO_SUGGESTIONS"
 
 
@@ -31,7 +31,7 @@ def open_console(*, stderr: bool = False, **options: Any) -> Console:
 
 @contextlib.contextmanager
 def silenced_stderr() -> Iterator[None]:
-    """Within this context, standard error receives nothing, not even from C++ code."""
+    """Silences standard error within the block, also for C++ code."""
     sys.stderr.flush()
     saved = os.dup(2)
     try:
@@ -47,7 +47,7 @@ def silenced_stderr() -> Iterator[None]:
 def working(task: str) -> Iterator[None]:
     """Shows what the block does and for how long, if standard error is a terminal, and erases the line at the end.
 
-    Not drawn by Rich, which hides the cursor: it would stay hidden if Ctrl-C ended the process inside C++ code.
+    Rich would hide the cursor, which would stay hidden if Ctrl-C ended the process inside C++ code.
     """
     if not sys.stderr.isatty():
         yield
@@ -64,7 +64,7 @@ def working(task: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_clock() -> Iterator[None]:
-    """Within this context, `working` shows nothing, because something else is drawn."""
+    """Keeps `working` from drawing within the block, because something else is drawn."""
     clocks = list(_clocks)
     for clock in clocks:
         clock.hide()

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-# Faults of disks, limits of the system and impossible paths, which are no defects of this library either.
+# The system's error numbers for full or faulty disks, exhausted limits and impossible paths, none of which is a
+# defect of this library.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SYSTEM = (
     *_DISK_FULL,
@@ -47,10 +48,10 @@ class Preempted(Exception):  # noqa: N818 - not an error
 
 @contextlib.contextmanager
 def needs_extra(what: str, package: str, extra: str) -> Iterator[None]:
-    """Imports inside this context are those of an optional package.
+    """Turns a failed import of an optional package into an InputError.
 
     Args:
-      what: what needs the package, as the first words of the message.
+      what: the feature that needs the package, as the first words of the message.
       package: its name in the package index.
       extra: the extra of this library that installs it.
 
@@ -73,12 +74,12 @@ def first_line(error: BaseException) -> str:
 
 
 def disk_full(error: BaseException) -> str | None:
-    """The system's words if an error says that a disk is full; None for all others."""
+    """The system's message if the disk is full; None for all other errors."""
     return _system_words(error, _DISK_FULL)
 
 
 def system_fault(error: BaseException) -> str | None:
-    """What failed and why, if the cause is the system: a disk that is full or read-only, too many open files."""
+    """The file and the reason, if the system caused the error, for instance with a read-only disk; or None."""
     words = _system_words(error, _SYSTEM)
     file = getattr(error, "filename", None)
     return f"{file}: {words}" if words and file else words
@@ -87,7 +88,7 @@ def system_fault(error: BaseException) -> str | None:
 def _system_words(error: BaseException, numbers: tuple[int, ...]) -> str | None:
     if isinstance(error, OSError) and error.errno in numbers:
         return os.strerror(error.errno)
-    # TensorFlow and HDF5 report the system's words in their own errors.
+    # TensorFlow and HDF5 quote the system's message in errors of their own.
     return next((words for words in map(os.strerror, numbers) if words in str(error)), None)
 
 
@@ -108,20 +109,20 @@ def check_at_most(maximum: int, settings: Any, *names: str) -> None:
 
 
 def check_given_once(what: str, values: Iterable[Any]) -> None:
-    """Raises InputError if one of several arguments is there more than once; `what` they are, for the message."""
+    """Raises InputError if a value occurs more than once. `what` names the argument in the message."""
     for value, count in Counter(values).items():
         if count > 1:
             raise InputError(f"A {what} may be given only once. Received {value} {count} times.")
 
 
 def check_choice(choices: Collection[Any], flag: str, value: Any) -> None:
-    """Raises InputError if the value of a flag, or of the argument with its name, is none of its choices."""
+    """Raises InputError if the value of a flag, or of an argument of this name, is not one of its choices."""
     if value not in choices:
         raise InputError(f"--{flag} must be one of {', '.join(choices)}. Received {value!r}.")
 
 
 def check_among(known: Collection[str], flag: str, names: Iterable[str]) -> None:
-    """Raises InputError if one of the names that a flag received is not known."""
+    """Raises InputError if a flag received an unknown name."""
     for name in names:
         if name not in known:
             raise InputError(f"--{flag} must be among {', '.join(known)}. Received {name!r}.")

@@ -20,10 +20,10 @@ import msgspec
 from data_prep.errors import InputError, first_line, system_fault
 
 T = TypeVar("T")
-# Numbers that can be computed with; in JSON an integer may have thousands of digits, and a float be infinite.
+# Numbers of ordinary size: JSON also allows integers of thousands of digits, and floats that become infinite.
 Integer = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Number = Integer | Annotated[float, msgspec.Meta(ge=-1e39, le=1e39)]
-# What np.load and the arrays of an .npz file raise if it is damaged.
+# The errors of np.load, and of the arrays of an .npz file, if the file is damaged.
 NPZ_ERRORS = (
     *(OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error),
     *(SyntaxError, tokenize.TokenError),  # NumPy parses headers as Python
@@ -45,8 +45,8 @@ def check_local(path: str | os.PathLike) -> None:
         )
 
 
-def check_file(path: str | os.PathLike, most: int | None = None) -> None:
-    """Raises InputError if a path is not a regular file (a pipe may never end), or has more than `most` bytes."""
+def check_file(path: str | os.PathLike, max_bytes: int | None = None) -> None:
+    """Raises InputError if a path is not a regular file (a pipe may never end), or is larger than `max_bytes`."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError) as error:  # ValueError: a null character
@@ -58,20 +58,20 @@ def check_file(path: str | os.PathLike, most: int | None = None) -> None:
         )
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path} must be a regular file. Received a pipe or a device.")
-    if most is not None and status.st_size > most:
-        raise InputError(f"{path} must have at most {most:,} bytes. It has {status.st_size:,}.")
+    if max_bytes is not None and status.st_size > max_bytes:
+        raise InputError(f"{path} must have at most {max_bytes:,} bytes. It has {status.st_size:,}.")
 
 
 @contextlib.contextmanager
 def refuse_damage(path: str | os.PathLike, what: str) -> Iterator[None]:
-    """Within the context, whatever is raised is an InputError that names the file.
+    """Turns every error in the block into an InputError that names the file.
 
     Only for calls of libraries that read files: on damaged bytes they raise errors of any class, which differ
     between their releases.
 
     Args:
       path: the file.
-      what: what it is not, for instance "a complete HDF5 file".
+      what: what the file should be, for instance "a complete HDF5 file".
 
     Raises:
       InputError: the file is damaged, or the system does not let it be read.
@@ -191,7 +191,7 @@ def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def as_record(kind: type[T], value: Any, where: str | os.PathLike) -> T:
-    """A value of JSON as a dataclass, or another type, whose annotations it must fit; unknown names are ignored.
+    """Converts a JSON value to a dataclass or another type, checked by its annotations; ignores unknown names.
 
     Args:
       kind: the type, which may be bounded: `Annotated[int, msgspec.Meta(ge=0)]`.
@@ -210,7 +210,7 @@ def as_record(kind: type[T], value: Any, where: str | os.PathLike) -> T:
 
 
 def decode_json_lines(text: str, kind: type[T], where: str | os.PathLike) -> list[T]:
-    """The lines of a JSON Lines text, each as `as_record`; the message of an error names the line."""
+    """Converts each line of a JSON Lines text as `as_record` does; error messages name the line."""
     lines = text.removesuffix("\n").split("\n")  # not splitlines: JSON may contain U+2028
     places = (f"{where}, line {number}" for number in range(1, len(lines) + 1))
     return [
@@ -252,7 +252,7 @@ def visible_files(folder: Path) -> list[Path]:
 
 
 def check_is_folder(flag: str, folder: Path) -> None:
-    """Raises InputError if what a flag names exists and is no folder."""
+    """Raises InputError if a flag names something that exists and is not a folder."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--{flag} must be a folder. Received {folder}, which is a file.")
 
@@ -274,9 +274,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def one_process_in(folder: Path) -> Iterator[None]:
-    """Only one process at a time is in such a block for the same folder; the lock of a killed one is released.
+    """Allows one process at a time into the block for a folder; the lock of a killed process is released.
 
-    Windows cannot lock folders: there, nobody waits.
+    Windows cannot lock folders; processes do not wait there.
     """
     if sys.platform == "win32":
         yield

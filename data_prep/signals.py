@@ -1,4 +1,4 @@
-"""Handlers of signals for the length of a block."""
+"""Signal handlers for the duration of a block."""
 
 import contextlib
 import math
@@ -18,7 +18,7 @@ _DEAF = 5.0  # seconds
 def signal_handler(handler: Callable[..., Any] | signal.Handlers, *numbers: signal.Signals) -> Iterator[None]:
     """Within this context `handler` handles the signals.
 
-    In other threads than the main one nothing changes, since only the main thread may set handlers.
+    Does nothing in other threads than the main one, which alone may set handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -33,10 +33,10 @@ def signal_handler(handler: Callable[..., Any] | signal.Handlers, *numbers: sign
 
 @contextlib.contextmanager
 def signals_raise(exceptions: Mapping[signal.Signals, type[BaseException]]) -> Iterator[None]:
-    """Within this context a signal raises its exception, with "received" and its name, whatever it interrupts.
+    """Makes signals raise exceptions, whose message is "received" and the signal's name, whatever they interrupt.
 
-    For some seconds more of them are ignored: `timeout` sends two, to the process and to its group, and the second
-    would interrupt what removes unfinished files.
+    Further signals are ignored for some seconds: `timeout` sends two, to the process and to its group, and the
+    second would interrupt the removal of unfinished files.
 
     Two kinds of code would lose the exception. Python ignores what is raised in finalizers and in callbacks of the
     garbage collector: a signal that arrives there is sent again a moment later, when other code runs. C extensions

@@ -1,6 +1,6 @@
-"""Assertions on what a SavedModel receives, as TensorFlow ops: each states the rule and what was received.
+"""Assertions on the inputs of a SavedModel, as TensorFlow ops: each states the rule and what was received.
 
-A failed one raises `tf.errors.InvalidArgumentError`. XLA leaves assertions out.
+A failed assertion raises `tf.errors.InvalidArgumentError`. XLA leaves assertions out.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def checked_positions(positions: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
 
     Args:
       positions: int32 (B, P).
-      hidden: the tokens' vectors, (B, T, H). They exist only if the token ids are right, so that wrong ids are
+      hidden: the tokens' vectors, (B, T, H). They exist only if the token ids are valid, so that wrong ids are
         always reported first.
     """
     B, T, _ = tf.unstack(tf.shape(hidden))
@@ -66,7 +66,7 @@ def checked_lengths(arrays: Sequence[tf.Tensor], names: Sequence[str]) -> list[t
 def feature_checks(lengths: dict[str, tf.Tensor]) -> list[tf.Operation]:
     """Checks how many numbers each feature of parsed examples has, int (B,) by name; 0 if it is missing.
 
-    `input_ids` must be there, other features must be missing or as long, and the token types have one name.
+    `input_ids` must exist, other features must be missing or as long, and the token types have one name.
     """
     ids, both = lengths["input_ids"], lengths["segment_ids"] * lengths["token_type_ids"]
     rules: list[Rule] = [
@@ -84,7 +84,7 @@ def feature_checks(lengths: dict[str, tf.Tensor]) -> list[tf.Operation]:
 
 
 def _in_range(name: str, values: tf.Tensor, end) -> Rule:
-    """The rule that integers are in [0, end); the smallest and the largest are what was received."""
+    """The rule that integers are in [0, end). Its message shows the smallest and the largest."""
     smallest, largest = tf.reduce_min(values), tf.reduce_max(values)
     is_in_range = (smallest >= 0) & (largest < end)
     last = end - 1 if isinstance(end, int) else "T - 1"

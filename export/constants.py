@@ -42,12 +42,12 @@ def _value(variable: keras.Variable) -> tf.Tensor:
 
 
 def _is_constant(variable: keras.Variable) -> bool:
-    """Matrices, gamma and beta are; matrices in int8, which are converted in every call, are not."""
+    """Matrices, gamma and beta become constants, but not int8 matrices, which every call converts."""
     return variable.name in ("gamma", "beta") or (len(variable.shape) == 2 and variable.dtype != "int8")
 
 
 def leave_out_constants(root: tf.train.Checkpoint, encoder: AlbertEncoder) -> None:
-    """Removes the variables that are constants now from `root`; what is left cannot be trained further."""
+    """Removes the variables that are now constants from `root`; the remaining ones cannot be trained further."""
     constants = {id(variable.value) for variable in encoder.layer_variables() if _is_constant(variable)}
     root.variables = [variable for variable in root.variables if id(variable) not in constants]
     root.trainable_variables = []

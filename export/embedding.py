@@ -63,7 +63,7 @@ def build_embedding(pretrained: Pretrained, tokenizer: Tokenizer, pooling: Pooli
 
 
 def check_pooling(pretrained: Pretrained, pooling: Pooling) -> None:
-    """Raises InputError if there is no such vector, or the model has no pooler, which "pooled" needs."""
+    """Raises InputError if `pooling` is unknown, or is "pooled" and the model has no pooler."""
     pretrained.check_vectors()
     check_choice(get_args(Pooling), "pooling", pooling)
     if pooling == "pooled" and "pooler" in pretrained.missing:

@@ -78,7 +78,7 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
     model, parts = pretrained.model, pretrained.parts
     pooled = ("default", "pooled_output") if "pooler" in parts else ()
 
-    is_trainable = model.encoder.compute_dtype == "float32"  # otherwise there is no dropout either
+    is_trainable = model.encoder.compute_dtype == "float32"  # exports in bfloat16 have no dropout
 
     def encode(inputs, training):
         return encoders[training and is_trainable]({name: inputs[name] for name in TEXT_INPUTS})
@@ -104,7 +104,7 @@ def _trace(pretrained: Pretrained, root: tf.train.Checkpoint) -> dict[str, Calla
         outputs = encode(inputs, training)
         return {**outputs, "sop_logits": _float32(model.sentence_order(outputs["pooled_output"]))}
 
-    # Functions, so that the graphs of all methods share the layers.
+    # Nested functions, so that the graphs of all methods share the layers.
     encoders = [
         function_of_ids(partial(encode_once, training=training), TEXT_INPUTS) for training in (False, True)
     ]
@@ -169,7 +169,7 @@ def _specs(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
 def _signatures(predict: dict[str, Callable]) -> dict:
     """TF2's serving_default, the same for serialized examples, and TF-Hub v1's tokens, mlm and sop.
 
-    They are not traced here: saving traces in a context of its own, in which no earlier trace counts.
+    They are not traced here: saving uses a context of its own and would trace them again.
     """
 
     def serving_default(*inputs):

@@ -32,7 +32,7 @@ class Evaluation:
       measure: computes the metric of a model.
       metric: the name of the metric.
       file: the evaluation file.
-      counted: what the file holds, in words.
+      counted: the content of the file, in words.
     """
 
     measure: Callable[[Runner], float]
@@ -47,10 +47,10 @@ class Evaluation:
           before: the metric of the model.
           run: runs the file.
           quantize: how the file is quantized.
-          max_loss: the most that may be lost, as a share of `before`; None allows everything.
+          max_loss: the largest loss allowed, as a share of `before`; None allows any.
 
         Raises:
-          InputError: more is lost.
+          InputError: the loss is larger.
         """
         after = self.measure(run)
         sentence = (
@@ -77,7 +77,7 @@ class EvalFile(NamedTuple):
     max_loss: float | None = None
 
     def limit(self, quantize: Quantization) -> float | None:
-        """The most that the metric may lose, as a share of it."""
+        """The share of the metric that may be lost."""
         return 0.01 if self.max_loss is None and quantize == "int8-static" else self.max_loss
 
 
@@ -181,7 +181,7 @@ def task_evaluation(
     Args:
       eval_file: as --dev_file of `albert finetune`.
       model: in the precision of the export.
-      finetuned: as it was read, with the task that it was trained on.
+      finetuned: the model as read, with the task that it was trained on.
       max_answer_length: of an answer to a question, in tokens. Default: the model's.
 
     Raises:

@@ -99,7 +99,7 @@ class _MaskedTexts:
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """string (B,) to RaggedTensor int32 (B, (T)), in which [MASK] has the symbol's id."""
-        # The space, which the tokenizer drops, gives empty texts a part too.
+        # The space, which the tokenizer drops, makes a part of an empty text, too.
         parts = tf.strings.split(tf.strings.join([" ", texts]), MASK)  # (B, (M + 1))
         place = tf.range(tf.size(parts.values, tf.int64)) - tf.gather(
             parts.row_starts(), parts.value_rowids()

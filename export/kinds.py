@@ -44,7 +44,7 @@ class ExportKind(NamedTuple):
         docstring describes what the SavedModel does.
       option: the flag that only this kind has.
       task_models: the classes of fine-tuned models that it takes; none if it takes pretrained models.
-      portable: builds the function for other runtimes from the model, if there is one.
+      portable: builds the function for other runtimes from the model; None if the kind has none.
       call: Python that calls the portable model `model` with texts; none if it takes ids.
     """
 
@@ -98,13 +98,13 @@ TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")
 
 
 def kind_for(task_kinds: Collection[str]) -> KindName:
-    """The kind that exports all of a model.
+    """The kind that exports the whole model.
 
     Args:
-      task_kinds: what the model's head may be for; empty for a pretrained model.
+      task_kinds: the kinds of tasks that the model's head may be for; empty for a pretrained model.
 
     Raises:
-      InputError: the files leave open what the head is for, so that several kinds take it.
+      InputError: several kinds are possible, since the files leave open what the head is for.
     """
     if not task_kinds:
         return "encoder"
@@ -120,8 +120,8 @@ def check_options(kind: KindName, options: dict) -> None:
     """Checks the arguments of an export.
 
     Raises:
-      InputError: there is no such kind, or an option belongs to another.
-      TypeError: an option belongs to none.
+      InputError: the kind is unknown, or an option belongs to another kind.
+      TypeError: an option belongs to no kind.
     """
     check_choice(KINDS, "kind", kind)
     for name in options:

@@ -62,7 +62,7 @@ def write_onnx(
     fuse_layer_norms(proto.graph)
     if quantize == "int8":
         proto = _int8(proto)
-    elif quantize != "int8-static":  # NNCF takes no weight that is a node
+    elif quantize != "int8-static":  # NNCF needs all weights as initializers
         share_transposed(proto.graph)
         transpose_matrices(proto.graph)
     if quantize == "float16":
@@ -102,9 +102,9 @@ def _erfc(context, node, name, _) -> None:
 
 
 def _select(context, node, name, _) -> None:
-    """Converts a choice, and leaves out that of `keras.ops.take`: where(indices < 0, indices + size, indices).
+    """Converts a choice, and removes that of `keras.ops.take`: where(indices < 0, indices + size, indices).
 
-    Gather itself counts negative indices from the end. Where rows are few, the choice takes longer than they do.
+    Gather itself counts negative indices from the end. For few rows the choice would take longer than Gather.
     """
     condition, chosen, _ = node.inputs
     inputs, (output,) = list(node.input), node.output
@@ -126,7 +126,7 @@ def _int8(proto):
     with tempfile.TemporaryDirectory() as folder:
         before, after = f"{folder}/float32.onnx", f"{folder}/int8.onnx"
         onnx.save(proto, before)
-        with _without_warnings():  # which advise steps that do not apply here
+        with _without_warnings():  # the warnings advise steps that do not apply here
             # Unsigned: the signed form saturates on x86 processors without VNNI.
             quantize_dynamic(before, after, weight_type=QuantType.QUInt8, per_channel=True)
         return onnx.load(after)

@@ -8,8 +8,8 @@ _LARGE = 1024  # elements; smaller arrays are not worth a node
 def fuse_layer_norms(graph) -> None:
     """Replaces LayerNorm as in textbooks, (x - mean) / sqrt(variance + epsilon) * gamma + beta, by one node.
 
-    A LayerNorm whose gamma is 1 or beta 0, as in models that are not trained, stays as it is: the converter has
-    left these out.
+    A LayerNorm whose gamma is 1 or beta 0, as in untrained models, stays as it is: the converter has removed
+    these.
     """
     import onnx
 
@@ -18,12 +18,12 @@ def fuse_layer_norms(graph) -> None:
     readers = _readers(graph)
 
     def operands(node) -> tuple[str, str]:
-        """A node's inputs: what another node makes, then the weight or constant."""
+        """A node's inputs: the output of another node first, then the weight or constant."""
         first, second = node.input
         return (first, second) if second in stored else (second, first)
 
     def only_reader(node, kind: str):
-        """The node of this kind, with a weight, that alone reads a node's output; None if there is none."""
+        """The only reader of a node's output, if it is of this kind and has a weight; otherwise None."""
         reader, *others = readers.get(node.output[0], [None])
         fits = reader is not None and not others and reader.op_type == kind and operands(reader)[1] in stored
         return reader if fits else None

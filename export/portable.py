@@ -20,7 +20,7 @@ MASKED_LOGIT = -10000.0
 
 
 def at_least_masked(logits: tf.Tensor) -> tf.Tensor:
-    """Raises logits to MASKED_LOGIT and keeps NaN, in whose place OpenVINO's maximum has the other operand."""
+    """Raises logits to MASKED_LOGIT and keeps NaN, which OpenVINO's maximum would replace by the other operand."""
     return tf.where(logits < MASKED_LOGIT, tf.constant(MASKED_LOGIT, logits.dtype), logits)
 
 
@@ -33,13 +33,13 @@ class Portable:
     """A model without dropout.
 
     Attributes:
-      model: has the variables.
+      model: the model with the variables.
       functions: signature -> a tf.function that takes a dict of int32 arrays; the last one has all inputs and
         outputs of the others.
       outputs: name -> dimensions; arrays of tokens are int32, all others float32.
       sample: a batch of all inputs, for comparisons.
-      options: of the kind, which a loader needs.
-      dimensions: of the inputs but MASKED_POSITIONS.
+      options: the options of the kind, which a loader needs.
+      dimensions: the dimensions of all inputs but MASKED_POSITIONS.
       example_ids, example_types: Python for `input_word_ids` and `input_type_ids` of an example.
     """
 
@@ -102,9 +102,9 @@ class Portable:
 
 
 def _tied(probabilities: np.ndarray) -> np.ndarray:
-    """Which of the best probabilities (..., K), in falling order, rounding may swap with a neighbour.
+    """Which of the best probabilities (..., K), in descending order, rounding may swap with a neighbour.
 
-    The last one may also swap with the best of those that are not among the K.
+    The last one may also swap with the best one that is not among the K.
     """
     near = probabilities[..., :-1] - probabilities[..., 1:] <= TOLERANCE * probabilities[..., :-1]
     first = np.zeros((*probabilities.shape[:-1], 1), bool)

@@ -89,12 +89,12 @@ def build_question_answering(
         has_answer = scores > _NONE
         results = {"score": tf.maximum(scores, IMPOSSIBLE)}  # JSON has no infinity
         if model.answerable:
-            most = tf.math.segment_max(outputs["answerable_logits"], windows.rows)
-            results["null_odds"] = -most
-            has_answer &= -most <= null_threshold
+            answerable = tf.math.segment_max(outputs["answerable_logits"], windows.rows)
+            results["null_odds"] = -answerable
+            has_answer &= -answerable <= null_threshold
         begins = tf.where(has_answer, begins, 0)
         texts = tf.strings.substr(contexts, begins, tf.where(has_answer, ends - begins, 0))
-        texts = tf.strings.regex_replace(texts, _SPACE_AT_END, "")  # which a final "▁" stands for
+        texts = tf.strings.regex_replace(texts, _SPACE_AT_END, "")  # a final "▁" stands for it
         before = tf.strings.substr(contexts, tf.zeros_like(begins), begins)
         before = tf.strings.length(before, unit="UTF8_CHAR")
         return {"answer": texts, "begin": tf.where(has_answer, before, -1), **results}
@@ -107,7 +107,7 @@ def build_question_answering(
         outputs = loaded(tf.constant(questions), tf.constant(contexts))
         found = model.best_answers(questions, contexts, max_answer_length=max_answer_length)
         ours = [answers[0].start_score + answers[0].end_score for answers in found.n_best.values()]
-        # Without a span that is an answer our score is 0.
+        # If no span can be an answer, our score is 0.
         theirs = tf.where(outputs["score"] > IMPOSSIBLE, outputs["score"], 0.0)
         checked = {"score": (theirs, np.array(ours))}
         if found.null_odds:
@@ -125,7 +125,7 @@ def build_question_answering(
 
 
 def window_outputs(scores_of: Callable[[dict], dict], batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """What a model returns of windows [CLS] question [SEP] context [SEP].
+    """The model's outputs for windows [CLS] question [SEP] context [SEP].
 
     An answer consists of tokens of type 1 without the last; [CLS] stands for no answer. No logit or log
     probability is below MASKED_LOGIT, which all other tokens have.

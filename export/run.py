@@ -56,7 +56,7 @@ class Exported:
     """The result of an export.
 
     Attributes:
-      notes: sentences on what the source does not hold, and on what quantization costs.
+      notes: sentences on what the source lacks and what quantization costs.
       comparison: the comparison of the outputs with the model's.
     """
 
@@ -116,7 +116,7 @@ def export_model(
         it, and is for prediction. Outputs are always float32.
       keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs
         need. Without it, only attention computes padding.
-      flags: what the source's files lack.
+      flags: supply what the source's files lack.
       options: the option of the kind, if it has one; see its builder in `export.kinds.KINDS`.
 
     Returns:
@@ -144,7 +144,7 @@ def export_model(
         export = exact = _build(model, model.build_model(), Path(assets), unpad, options)
         if dtype == "float32":
             write_savedmodel(export, aside)
-        else:  # with padding it may be for XLA, which arranges variables by itself
+        else:  # with padding it may run on XLA, which arranges variables itself
             layer_maker = layer_with_constants if unpad else None
             with _dtype_policy(dtype), layers_made_by(layer_maker):
                 built = model.build_model()
@@ -184,7 +184,7 @@ def export_for_runtime(
         model its task's metric on a file like its dev set. "int8-static" is calibrated on it.
       kind: "encoder", with the heads that it has, or the kind of a fine-tuned model; "onnx" also writes the
         other kinds of pretrained models. Default: as for `export_model`.
-      flags: what the source's files lack.
+      flags: supply what the source's files lack.
       options: the option of the kind, if it has one; see its builder in `export.portable_kinds`.
 
     Returns:
@@ -315,7 +315,7 @@ def _evaluation(
 
 
 def _check_output(folder: Path, source: str | Path) -> None:
-    """Raises InputError unless `folder` is free, empty or an earlier export, and not the source or around it."""
+    """Raises InputError unless `folder` is new, empty or an earlier export, and apart from the source."""
     check_is_folder("output", folder)
     check_replaceable(folder)
     if folder.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):

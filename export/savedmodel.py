@@ -28,8 +28,8 @@ class Export:
     Attributes:
       root: the trackable object.
       signatures: name -> tf.function or concrete function.
-      check: runs the loaded SavedModel and the model on the same input; returns for each output both arrays, that
-        of the SavedModel first.
+      check: runs the loaded SavedModel and the model on the same input; returns a pair of arrays for each output,
+        the SavedModel's first.
       example: Python that uses the SavedModel in the working directory.
       warmup: the requests, strings for each input, with which TensorFlow Serving warms up.
       notes: sentences on what the SavedModel lacks.
@@ -46,7 +46,7 @@ class Export:
 def function_of_ids(
     function: Callable, names: Iterable[str], rank: int = 2
 ) -> tf.types.experimental.PolymorphicFunction:
-    """A tf.function of a dict of int32 arrays of any size, (B, T) unless their rank is another."""
+    """A tf.function of a dict of int32 arrays of any size, (B, T) by default."""
     specs = {name: tf.TensorSpec([None] * rank, tf.int32, name=name) for name in names}
     return tf.function(function, input_signature=[specs], autograph=False)
 
@@ -61,7 +61,7 @@ def track_variables(
 
 
 def track_pretrainer(root: tf.train.Checkpoint, model: AlbertPretrainer, parts: Sequence[str]) -> None:
-    """Gives `root` the variables of the encoder and of the given optional parts; the others are left out."""
+    """Gives `root` the variables of the encoder and of the optional parts `parts`."""
     layers = {
         "pooler": model.encoder.pooler,
         "masked_lm": model.masked_lm,
@@ -77,12 +77,12 @@ def track_pretrainer(root: tf.train.Checkpoint, model: AlbertPretrainer, parts: 
     # `load_pretrained` reads the export by these names.
     named = variables_by_name(model).items()
     setattr(root, WEIGHTS, {name: v.value for name, v in named if id(v) not in others})
-    if "pooler" not in parts:  # the encoder's graph reads its variables, though no output depends on them
+    if "pooler" not in parts:  # tracked nevertheless: the encoder's graph reads its variables
         root.unused = [v.value for v in layers["pooler"].variables]
 
 
 def track_vocabulary(root: tf.train.Checkpoint, vocabulary: Vocabulary, assets: Path) -> None:
-    """Writes a vocabulary into a folder; its file, and that of its normalization if it has one, become assets."""
+    """Writes a vocabulary, and its normalization if it has one, into a folder, and makes the files assets."""
     file = vocabulary.save(assets)
     root.vocab_file = tf.saved_model.Asset(str(file))
     if normalization_file(file).exists():

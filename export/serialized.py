@@ -10,7 +10,7 @@ EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 
 
 def example_batch(examples: tf.Tensor, config: AlbertConfig) -> dict[str, tf.Tensor]:
-    """The inputs of a task model, int32 (B, T), from serialized messages, string (B,), checked for its sizes."""
+    """The inputs of a task model, int32 (B, T), parsed from serialized messages, string (B,), and checked."""
     return from_hub_names(checked_inputs(parsed_examples(examples), config))
 
 
@@ -26,7 +26,7 @@ def parsed_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
     names = ("input_ids", "input_mask", "segment_ids", "token_type_ids")
     features = tf.io.parse_example(examples, {name: tf.io.RaggedFeature(tf.int64) for name in names})
     lengths = {name: rows.row_lengths() for name, rows in features.items()}
-    T = tf.maximum(tf.reduce_max(lengths["input_ids"]), 1)  # the maximum of no rows is negative
+    T = tf.maximum(tf.reduce_max(lengths["input_ids"]), 1)  # of no rows, the maximum is negative
     shape = tf.stack([tf.shape(examples)[0], T])
     with tf.control_dependencies(feature_checks(lengths)):
         arrays = {name: tf.cast(rows.to_tensor(0, shape=shape), tf.int32) for name, rows in features.items()}

@@ -87,13 +87,13 @@ class ExportSettings:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The given flags that belong to single kinds."""
+        """The flags that are set and belong to single kinds."""
         names = ("seq_length", "top_k", "pooling", "max_answer_length")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 def check_calibration(quantize: Quantization, format_name: str, eval_file: str | None) -> None:
-    """Raises InputError if a quantization that is calibrated has no data, or its format cannot hold it."""
+    """Raises InputError if int8-static lacks data for calibration or the format for it."""
     if quantize == "int8-static" and (format_name != "onnx" or not eval_file):
         raise InputError(
             "--quantize=int8-static needs --format=onnx and --eval_file, on which it is calibrated. Received "

@@ -29,7 +29,7 @@ class ExportSource:
       kind: what is exported.
       stored: the model as it was read, for README.md.
       build_model: builds it in the precision that Keras is set to.
-      finetuned: a fine-tuned model as it was read; None for a pretrained one.
+      finetuned: the fine-tuned model; None for a pretrained one.
     """
 
     path: str | Path
@@ -39,10 +39,10 @@ class ExportSource:
     finetuned: Finetuned | None = None
 
     def need_vocabulary(self) -> Vocabulary:
-        """The vocabulary of a model that is to take text.
+        """The vocabulary.
 
         Raises:
-          InputError: its files hold none.
+          InputError: the model's files hold none.
         """
         if self.stored.vocabulary is None:
             raise InputError(
@@ -55,7 +55,7 @@ class ExportSource:
 def read_export_source(
     source: str | Path, kind: KindName | None, flags: SourceFlags, options: dict
 ) -> ExportSource:
-    """Reads what a kind exports, or all that the source has.
+    """Reads what a kind exports; without a kind, all that the source has.
 
     Raises:
       InputError: as `read_source`, `read_finetuned`, `kind_for` and `check_options`.
@@ -78,7 +78,7 @@ def read_export_source(
 
 
 def _task_kind(source: str | Path) -> str | None:
-    """The kind of task of a fine-tuned model of ours, which need not be read for it; None for any other model."""
+    """The kind of task of a fine-tuned model of ours, without reading its weights; None for any other model."""
     with named_files(source) as path:
         file = find_model_file(path)
         return read_task_kind(file) if file else None

@@ -42,7 +42,7 @@ def text_export(
     """
     signatures = {}
     for name, (function, inputs) in methods.items():
-        # Not traced here: saving traces in a context of its own, in which no earlier trace counts.
+        # Not traced here: saving uses a context of its own and would trace them again.
         method = tf.function(_checked(function, inputs), input_signature=inputs, autograph=False)
         setattr(root, "__call__" if name == "serving_default" else name, method)
         signatures[name] = method
@@ -61,7 +61,7 @@ def repeated(text: str) -> str:
 
 
 def warmup_requests(text: str) -> list[dict[str, list[str]]]:
-    """A request of a short text, and one of a short text with a long one."""
+    """Two requests: a short text, and a short text with a long one."""
     return [{"text": [text]}, {"text": [text, repeated(text)]}]
 
 

@@ -104,12 +104,13 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
 def _split(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """The words of texts, as Python's str.split has them, and where they begin and end in bytes, each (B, (W)).
 
-    TensorFlow's and TensorFlow Text's own functions know less white space, or stop at a NUL.
+    The functions of TensorFlow and TensorFlow Text know fewer kinds of white space, or stop at a NUL.
     """
     codes, offsets = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
     text = codes.value_rowids()
     is_word = ~looked_up(tf.constant(WHITE_SPACE), codes.values)
-    joined = is_word[1:] & is_word[:-1] & (text[1:] == text[:-1])  # to the character before
+    # Whether a character belongs to the same word as the one before it.
+    joined = is_word[1:] & is_word[:-1] & (text[1:] == text[:-1])
     begins = tf.boolean_mask(offsets.values, is_word & ~tf.concat([[False], joined], 0)[: tf.size(text)])
     nexts = tf.concat([offsets.values[1:], [0]], 0)[: tf.size(text)]
     lengths = tf.gather(tf.cast(tf.strings.length(texts), tf.int64), text)
@@ -164,7 +165,7 @@ def _windows(pieces: tf.RaggedTensor, word_splits: tf.Tensor, room: int) -> _Win
 
     text = tf.cast(tf.RaggedTensor.from_row_splits(pieces.row_starts(), word_splits).value_rowids(), tf.int32)
     place = tf.cast(pieces.row_starts(), tf.int32) - tf.gather(firsts, text)  # of each word in its text
-    # A quarter of a window is the least context of a word, but at the ends of its text.
+    # Every word has a quarter of a window as context, except at the ends of its text.
     window = tf.minimum(tf.maximum(place - room // 4, 0) // stride, tf.gather(counts, text) - 1)
     first_window = tf.gather(tf.cumsum(counts, exclusive=True), text)
     return _Windows(ids, first_window + window, place - window * stride)

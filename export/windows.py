@@ -18,7 +18,7 @@ class Windows(NamedTuple):
       batch: `input_ids`, `input_mask`, `token_type_ids` and `p_mask`, int32 (W, T).
       rows: int32 (W,), the question of each window; each question has at least one.
       begins, ends: int32 (W, T), where each token begins and ends in the context, in bytes; -1 for other tokens.
-      is_max_context: bool (W, T), whether no other window has the token with more context on both sides.
+      is_max_context: bool (W, T), whether the window gives the token more context on both sides than others do.
     """
 
     batch: dict[str, tf.Tensor]

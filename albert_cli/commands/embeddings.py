@@ -74,7 +74,7 @@ def embed(
 def _read_embedder(model_dir: str, flags: SourceFlags, settings: EngineSettings) -> tuple["Embed", Columns]:
     """Texts -> vectors, by a model of any format, and the columns of its training data.
 
-    TensorFlow is imported for all but portable ones.
+    TensorFlow is imported unless the model is portable.
     """
     if is_portable_model(model_dir, flags, settings):
         from albert_tf.runtime.portable_folder import PortableFolder

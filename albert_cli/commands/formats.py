@@ -82,7 +82,7 @@ def convert(
       task: what a fine-tuned model is for, where its files leave it open, as --task of `albert finetune`:
         regression or multiple-choice for a TF1 checkpoint with one output, ordinal-classification for classes
         that are ordered.
-      flags: what the source's files leave open.
+      flags: supply what the source's files lack.
       verify: compare the outputs of both models on random input.
     """
     import_tensorflow()
@@ -111,7 +111,7 @@ def publish(
     """Upload what `albert convert` or `albert export` wrote to the Hugging Face Hub.
 
     The repository is created if it does not exist. The token comes from `hf auth login` or HF_TOKEN. The files are
-    listed first; those of other kinds than models consist of are left out, and a folder with links is refused. For
+    listed first; files of kinds that no model has are left out, and a folder with links is refused. For
     example:
 
       albert convert runs/sst-2 sst2_hf --to=huggingface

@@ -1,4 +1,4 @@
-"""Which commands' models run without TensorFlow, and the flags that go with them."""
+"""Recognizes portable models, which run without TensorFlow, and checks the flags for them."""
 
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
@@ -9,7 +9,7 @@ def is_portable_model(model_dir: str, flags: SourceFlags, settings: EngineSettin
     """Whether a model comes from `albert export --format=onnx`.
 
     Raises:
-      InputError: there are flags for the other kind of model.
+      InputError: a flag is for the other kind of model.
     """
     from albert_tf.runtime.portable_folder import is_portable
 

@@ -61,7 +61,7 @@ def predict(
       task: what a fine-tuned model is for, where its files leave it open, as --task of `albert finetune`:
         regression or multiple-choice for a TF1 checkpoint with one output, ordinal-classification for classes
         that are ordered.
-      flags: what the model's files leave open.
+      flags: supply what the model's files lack.
       input_format: layout of standard input. "text" has one text per line; "tsv", texts separated by tabs (two
         texts; a question and its context; a passage, a question and options); "jsonl", a JSON object with the
         columns of your own data; "csv", a table whose first line names these columns. "auto" decides from the
@@ -126,7 +126,7 @@ def evaluate(
         predictions.json. Multiple choice: a JSON object of letters by id. Multi-label and token classification:
         a JSON object of lists of labels by id, or CoNLL columns.
       model_dir: fine-tuned model to evaluate in place of --predictions; see `albert predict --help`.
-      flags: what the model's files leave open.
+      flags: supply what the model's files lack.
       null_odds: file null_odds.json of SQuAD 2.0; adds the best thresholds and the scores with them.
       na_prob_thresh: null odds above which a prediction for SQuAD 2.0 counts as "no answer", as in SQuAD's own
         script.
@@ -163,10 +163,10 @@ def evaluate(
         metrics = _evaluate_model(model, found_task or model.task, gold, columns)
     else:
         if task is None:
-            raise InputError("--predictions needs --task, which says what they are. Received no --task.")
-        if given := _changed(flags, NO_FLAGS) + _changed(portable, USUAL_ENGINE):
+            raise InputError("--predictions needs --task, which the file does not name. Received no --task.")
+        if changed := _changed(flags, NO_FLAGS) + _changed(portable, USUAL_ENGINE):
             raise InputError(
-                f"Flags about a model need --model_dir. Received {', '.join(given)} with --predictions; leave "
+                f"Flags about a model need --model_dir. Received {', '.join(changed)} with --predictions; leave "
                 "them out."
             )
         metrics = _score_file(task, str(predictions), gold, null_odds, na_prob_thresh, columns)
@@ -174,7 +174,7 @@ def evaluate(
 
 
 def _changed(settings: Any, usual: Any) -> list[str]:
-    """The flags of a dataclass with another value than usual."""
+    """The flags of a dataclass that differ from the usual values."""
     return [f"--{name}={value}" for name, value in vars(settings).items() if value != getattr(usual, name)]
 
 
@@ -211,7 +211,7 @@ def _noted_problems() -> Iterator["Problems"]:
 def _read_model(
     model_dir: str, flags: SourceFlags, task: Task | TaskKind | None, settings: EngineSettings
 ) -> "TrainedModel":
-    """A fine-tuned model of any format; TensorFlow is imported for all but portable ones."""
+    """A fine-tuned model of any format; TensorFlow is imported unless it is portable."""
     if is_portable_model(model_dir, flags, settings):
         from albert_tf.runtime.portable_task_model import PortableTaskModel
 
@@ -263,7 +263,7 @@ def ensemble(
       split: "dev" measures the ensemble; "test" only writes its predictions.
       data_dir: folder or file of the task, for models that have no predictions yet. Default: the data that a run
         was trained with.
-      flags: what the files of models from elsewhere leave open.
+      flags: supply what the files of models from elsewhere lack.
       gold: file with the correct answers of questions: SQuAD's JSON file, or a file of your own data.
       threshold: null odds above which SQuAD 2.0 has no answer. Default: the best threshold for --gold, or 0
         without it.
@@ -339,7 +339,7 @@ def submission(*runs: str, output: str) -> None:
 
 
 def _predicted_folder(task: str, run: Path) -> Path:
-    """The folder of a run's predictions: a seed's.
+    """The folder with a run's predictions: that of a seed.
 
     Raises:
       InputError: the run was trained on another task.
@@ -361,10 +361,10 @@ def _check_task(folder: Path, task: str) -> None:
 
 
 def _task_of(runs: Iterable[str], folders: Iterable[Path]) -> str:
-    """The task of the first folder that is a run's.
+    """The task of the first folder that belongs to a run.
 
     Raises:
-      InputError: none is.
+      InputError: none does.
     """
     task = _settings_of(folders).get("task")
     if task is None:
@@ -378,7 +378,7 @@ def _task_of(runs: Iterable[str], folders: Iterable[Path]) -> str:
 
 
 def _settings_of(folders: Iterable[Path]) -> Mapping[str, Any]:
-    """The settings of the first folder that is a run's; empty if none is."""
+    """The settings of the first folder that belongs to a run; empty if none does."""
     return next(filter(None, map(_settings_in, folders)), {})
 
 

@@ -34,7 +34,7 @@ def print_message(message: str) -> None:
 
 
 def print_next(*commands: str) -> None:
-    """Suggests what to type next, to a person: on standard error, and only if that is a terminal."""
+    """Suggests what to type next, on standard error and only if that is a terminal."""
     if sys.stderr.isatty() and NO_SUGGESTIONS not in os.environ:
         for command in commands:
             print_message(f"next: {command}")

@@ -60,9 +60,9 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
 
     program.finetune(settings)
     print(Path(settings.output_dir) / RESULTS_FILE)
-    of_parts = find_task(settings.task).kind in ("question_answering", "multiple_choice")
+    takes_fields = find_task(settings.task).kind in ("question_answering", "multiple_choice")
     print_next(
-        f"albert predict --model_dir={settings.output_dir} < {'examples.jsonl' if of_parts else 'texts.txt'}",
+        f"albert predict --model_dir={settings.output_dir} < {'examples.jsonl' if takes_fields else 'texts.txt'}",
         f"albert plot {settings.output_dir}",
     )
 

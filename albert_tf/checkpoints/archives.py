@@ -10,7 +10,7 @@ from data_prep.errors import InputError
 from data_prep.files import refuse_damage
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar")
-# Weights hardly compress; an archive that grows more than this was made to fill a disk.
+# Weights hardly compress; an archive that grows more than this is an attempt to fill the disk.
 _MOST_GROWTH = 50
 _ALWAYS_ALLOWED = 100 << 20  # bytes, for small archives of small models
 _MOST_MEMBERS = 10_000  # files and folders; a checkpoint has ten
@@ -39,10 +39,10 @@ def unpack(archive: Path, folder: Path) -> Path:
       The folder of the files: archives hold one folder, or the files themselves.
 
     Raises:
-      InputError: the archive is damaged or the disk is full; or, and then nothing has been unpacked, the archive
-        holds links, devices or paths that lead out of the folder, or grows out of proportion.
+      InputError: the archive is damaged or the disk is full. Before anything is unpacked: the archive holds links,
+        devices or paths that lead out of the folder, or grows out of proportion.
     """
-    most = most_bytes(archive)
+    limit = max_unpacked_bytes(archive)
     with (
         refuse_damage(archive, "a complete tar archive"),
         _decompressed(archive) as file,
@@ -52,12 +52,12 @@ def unpack(archive: Path, folder: Path) -> Path:
         for member in tar:
             _check(member, archive)
             total += abs(member.size)  # a damaged one may be negative
-            if total > most:
+            if total > limit:
                 raise InputError(
                     f"{archive} unpacks to more than {_MOST_GROWTH} times its size, which no checkpoint does."
                 )
             members.append(member)
-            made += len(Path(member.name).parts)  # with each, the folders on the way to it
+            made += len(Path(member.name).parts)  # counts its parent folders, too
             if made > _MOST_MEMBERS:
                 raise InputError(
                     f"{archive} holds more than {_MOST_MEMBERS:,} files and folders, which no checkpoint does. "
@@ -89,8 +89,8 @@ def _decompressed(archive: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(archive) if is_gzip else archive.open("rb"))
 
 
-def most_bytes(archive: Path) -> int:
-    """The most bytes that an archive may unpack to; one with more was made to fill a disk."""
+def max_unpacked_bytes(archive: Path) -> int:
+    """The number of bytes that an archive may unpack to; a larger one is an attempt to fill the disk."""
     return max(_ALWAYS_ALLOWED, _MOST_GROWTH * archive.stat().st_size)
 
 

@@ -154,7 +154,7 @@ def _metadata(stored: StoredModel, usage: Usage, scores: _Scores | None) -> str:
 
 
 def written_by(command: str) -> str:
-    """How a README.md begins, by which the folders that a command wrote are recognized."""
+    """The first words of a README.md, which mark its folder as written by a command."""
     return f"Written by `{command}`"
 
 

@@ -25,7 +25,7 @@ _NAME = re.compile(r"ckpt-(0|[1-9][0-9]*)\.(index|json|data-[0-9]{5}-of-[0-9]{5}
 def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *, good: bool) -> str:
     """Writes ckpt-STEP and its checksums; returns its path prefix.
 
-    If the process is killed here or the disk is full, nothing is left that counts as a checkpoint. An earlier
+    A process that is killed here, or a full disk, leaves nothing that counts as a checkpoint. An earlier
     checkpoint of the same step is replaced.
 
     Args:
@@ -56,7 +56,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, *
 
 
 def files_of_this_process() -> tf.train.CheckpointOptions:
-    """Lets this process read and write the files: for the variables of a TPU, the TPU's machine would do it."""
+    """Makes this process read and write the files; for variables on a TPU, the TPU's machine would do so."""
     with tf.device("CPU:0"):
         return tf.train.CheckpointOptions(experimental_io_device=tf.constant(0).device)
 
@@ -72,7 +72,7 @@ def steps_in(folder: Path) -> list[int]:
 
 
 def _files_in(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Step and path of each file of a checkpoint; all else in the folder is the user's."""
+    """Step and path of each file of a checkpoint; all other files in the folder are the user's."""
     for path in folder.glob("ckpt-*"):
         if (name := _NAME.fullmatch(path.name)) and path.is_file():
             yield int(name[1]), path
@@ -158,7 +158,7 @@ def prune(folder: Path, keep: int, *, needed: Collection[int | None]) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Deletes the incomplete checkpoints of killed processes, and no file with a name of the user's."""
+    """Deletes the incomplete checkpoints of killed processes, and no other files."""
     for path in folder.glob(f"{_ASIDE}*"):
         shutil.rmtree(path, ignore_errors=True)
     complete = set(steps_in(folder))

@@ -29,7 +29,8 @@ _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task
 PORTABLE_FACTS = "portable.json"  # in the folder of a portable model
 _PORTABLE_FILES = ["model.onnx", "offsets.npz", "spm.model"]
 _HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]
-# Of a repository without these: an older Hugging Face directory, a .keras file, a checkpoint or a SavedModel.
+# For a repository without these weights: an older Hugging Face directory, a .keras file, a checkpoint or a
+# SavedModel.
 _OTHER_HUB_FILES = [
     "pytorch_model*.bin",
     "*.keras",
@@ -40,7 +41,7 @@ _OTHER_HUB_FILES = [
     "*.model",
     "*vocab*.txt",
 ]
-# Of all formats that this library reads or writes.
+# The files of all formats that this library reads or writes.
 FILES_OF_MODELS = (
     *_HUB_FILES,
     *_HUB_WEIGHTS,
@@ -96,7 +97,7 @@ def cache_folder() -> Path:
 
 
 def _hub_failures() -> tuple[type[Exception], ...]:
-    """What huggingface_hub raises if the Hub cannot be reached or refuses."""
+    """The errors of huggingface_hub if the Hub cannot be reached or refuses."""
     from huggingface_hub import errors
 
     # The HTTP library underneath has its own errors, and differs between releases.
@@ -124,7 +125,7 @@ class _HubFile:
 
 @dataclass(frozen=True)
 class _HubRepository:
-    """What the Hub answers about a repository, as far as it is needed."""
+    """The part of the Hub's answer about a repository that is needed here."""
 
     id: str
     sha: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]  # names a folder of the cache
@@ -151,16 +152,14 @@ def _download_from_hub(address: str, repository: str, revision: str | None) -> P
     try:
         try:
             names = _names_on_hub(repository, revision or "main")
-        except (
-            _hub_failures()
-        ) as error:  # which the snapshot meets again and reports, or has files in the cache
+        except _hub_failures() as error:  # the snapshot reports it, or finds the files in the cache
             silence = error if "Timeout" in type(error).__name__ else None  # a snapshot would wait for ever
         folder = snapshot(_HUB_FILES + _HUB_WEIGHTS)
         if (folder / PORTABLE_FACTS).exists():
             snapshot(_PORTABLE_FILES)
         elif not any(match for pattern in _HUB_WEIGHTS for match in folder.glob(pattern)):
             folder = snapshot(_HUB_FILES + _OTHER_HUB_FILES)
-    except Exception as error:  # it also raises what it meets in the answers of others than the Hub
+    except Exception as error:  # of any class, if something other than the Hub answers
         command = f"`hf download {repository} --local-dir={repository.split('/')[1]}`"
         _fail(address, silence or error, f"run {command} elsewhere and name the folder", "HF_HOME")
     return folder
@@ -190,7 +189,7 @@ def _download_from_kaggle(address: str, handle: str) -> Path:
         import kagglehub
     try:
         return Path(kagglehub.model_download(handle))
-    except Exception as error:  # kagglehub has no common class
+    except Exception as error:  # kagglehub's errors have no common class
         page = f"https://www.kaggle.com/models/{'/'.join(handle.split('/')[:2])}"
         _fail(address, error, f"get it from {page} elsewhere and name the folder", "KAGGLEHUB_CACHE")
 
@@ -212,7 +211,7 @@ def _download_archive(address: str) -> Path:
     except InputError:
         raise
     except (OSError, http.client.HTTPException, ValueError) as error:
-        if not folder.exists():  # otherwise, another process was faster
+        if not folder.exists():  # if it exists, another process was faster
             _fail(address, error, "download it elsewhere and name the file", _CACHE)
     return folder
 
@@ -241,7 +240,7 @@ def _fetch(address: str, file: Path) -> None:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Refuses to leave https, on the way to an address with https too: whoever answers there may send anything."""
+    """Refuses redirects from https to another scheme, whose answers anyone on the way may replace."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):

@@ -16,7 +16,7 @@ FACTS_FILE = "pretrained.json"
 
 
 def write_facts(folder: Path, parts: Sequence[str], vocabulary: Vocabulary | None) -> Path:
-    """Writes what neither configuration nor weights express: the parts, the normalization; returns the path."""
+    """Writes the trained parts and the normalization, which no other file holds; returns the path."""
     facts: dict[str, Any] = {"parts": list(parts)}
     if vocabulary:
         facts |= dataclasses.asdict(vocabulary.normalization)
@@ -25,15 +25,15 @@ def write_facts(folder: Path, parts: Sequence[str], vocabulary: Vocabulary | Non
 
 
 def read_parts(folder: Path) -> Sequence[str]:
-    """The trained parts of the model in a folder, according to its file of `write_facts`; all without one."""
+    """The trained parts of a folder's model, from the file that `write_facts` wrote; all parts without one."""
     path = folder / FACTS_FILE
     return as_record(_Facts, read_optional_json(path), path).parts
 
 
 def read_vocabulary(folder: Path) -> Vocabulary | None:
-    """The vocabulary in a folder, with the normalization in its file of `write_facts`, if there is one."""
+    """The vocabulary in a folder, with the normalization from the file that `write_facts` wrote, if any."""
     path = folder / FACTS_FILE
-    return find_vocabulary(folder, otherwise=Normalization.from_dict(read_optional_json(path), str(path)))
+    return find_vocabulary(folder, default=Normalization.from_dict(read_optional_json(path), str(path)))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from albert_tf.checkpoints.weights import rename, to_ours
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
 
-# In a task model, the layer on [token, start] is two: the token's half, with the bias, and the start's.
+# In a task model, the layer on [token, start] is two layers: one for the token, with the bias, one for the start.
 _TOKEN_HALF, _START_HALF = "end_token/vars/0", "end_start/vars/0"
 _ANSWERABLE = "answerable_output/vars/0"  # the model predicts "answerable", the original "impossible"
 
@@ -150,12 +150,12 @@ def rename_classes(head: Head, labels: Sequence[str]) -> Head:
 
 
 def with_classes(head: Head, labels: Sequence[str]) -> Head:
-    """The head with its classes as given: in another order if they are the same, or named if they have no names.
+    """The head with its classes in the order of `labels`; if they have no names, they get these.
 
     Hugging Face's LABEL_0, LABEL_1 and so on count as none.
 
     Raises:
-      InputError: there are more or fewer names than classes, or others than the head's: that needs a new head.
+      InputError: the number of names or the names differ from the head's classes, which needs a new head.
     """
     if len(labels) != head.size.outputs:
         raise InputError(

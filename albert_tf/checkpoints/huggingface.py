@@ -39,8 +39,8 @@ _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
 _PYTORCH = "pytorch_model.bin"
 _MOST_SHARED = 2  # tensors of one storage, such as embeddings and the layer that they are tied to
-WEIGHT_FILES = (_SAFETENSORS, _PYTORCH)  # that a user may name in place of their directory
-# Their name of each of our fields, and their default.
+WEIGHT_FILES = (_SAFETENSORS, _PYTORCH)  # a user may name these instead of the directory
+# Our field -> its name and its default in Hugging Face's configuration.
 _FIELDS: dict[str, tuple[str, Any]] = {
     "vocab_size": ("vocab_size", 30000),
     "embedding_size": ("embedding_size", 128),
@@ -87,7 +87,7 @@ _PROBLEMS = {
     "multi_label_classification": "multi_label_classification",
     "regression": "regression",
 }
-_THRESHOLDS = "label_thresholds"  # our key, which transformers keeps without a use for it
+_THRESHOLDS = "label_thresholds"  # our own key, which transformers keeps and ignores
 _DROPOUT, _DEFAULT_DROPOUT = "classifier_dropout_prob", 0.1
 _COUNTER = "albert.embeddings.position_ids"  # 0, 1, 2, ...
 
@@ -97,7 +97,7 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
 
     Args:
       folder: the directory.
-      weight_file: which of `WEIGHT_FILES` to read. Default: the first that is there, as one file or in shards.
+      weight_file: which of `WEIGHT_FILES` to read. Default: the first that exists, as one file or in shards.
 
     Raises:
       InputError: a file is missing, damaged or from another model, or names, shapes and configuration do not
@@ -138,7 +138,7 @@ def _warn_once(message: str) -> None:
 
 @dataclass(frozen=True)
 class _HeadFields:
-    """What config.json says of a head, beside its kind and labels."""
+    """The fields of config.json about a head besides its kind and labels."""
 
     classifier_dropout_prob: Number | None = _DEFAULT_DROPOUT
     label_thresholds: tuple[Number, ...] = ()
@@ -311,7 +311,7 @@ def _shards(index: Path) -> list[Path]:
         if Path(name).name != name or "\0" in name:
             raise InputError(f"{index} must name files beside it. Received {name!r}.")
         if not (index.parent / name).is_file():
-            raise InputError(f"{index} names {name}, which is not there.")
+            raise InputError(f"{index} names {name}, which does not exist.")
         shards.append(index.parent / name)
     if not shards:
         raise InputError(f"{index} names no files under `weight_map`.")
@@ -349,18 +349,20 @@ def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_zip(path: Path) -> None:
-    """PyTorch stores tensors uncompressed; a compressed file was made to fill the memory."""
+    """PyTorch stores tensors uncompressed; a compressed file is an attempt to fill the memory."""
     try:
         with zipfile.ZipFile(path) as archive:
             claimed = sum(info.file_size for info in archive.infolist())
     except zipfile.BadZipFile:
         return  # an older version of PyTorch, or damaged: torch.load reports it
     if claimed > path.stat().st_size:
-        raise InputError(f"{path} unpacks to {claimed:,} bytes, more than its size, which no weights do.")
+        raise InputError(
+            f"{path} unpacks to {claimed:,} bytes, more than its size, as no file of weights does."
+        )
 
 
 def _to_numpy(tensor, torch) -> np.ndarray:
-    tensor = tensor.detach()  # of a parameter
+    tensor = tensor.detach()  # it may be a parameter
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 

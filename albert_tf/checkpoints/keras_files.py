@@ -11,7 +11,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 
-from albert_tf.checkpoints.archives import most_bytes
+from albert_tf.checkpoints.archives import max_unpacked_bytes
 from albert_tf.checkpoints.weights import as_weights
 from albert_tf.config import AlbertConfig
 from albert_tf.parameters import count_parameters
@@ -23,15 +23,15 @@ NO_WEIGHTS = re.compile("optimizer/|(.*/)?dropout_state$")  # arrays of a .keras
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """The description of the model in a .keras file, after a check of everything in the file but weights' values.
+    """Checks everything in a .keras file but the values of its weights, and returns the description of its model.
 
     Raises:
-      InputError: the file is damaged, unpacks to many times its size, has arrays larger than itself, or weights of
-        a model that is not quantized are no floating-point numbers.
+      InputError: the file is damaged, unpacks to many times its size, has arrays larger than itself, or the
+        weights of a model that is not quantized are not floating-point numbers.
     """
     check_file(path)
     with refuse_damage(path, "a complete .keras file"), zipfile.ZipFile(path) as archive:
-        if sum(info.file_size for info in archive.infolist()) > most_bytes(path):
+        if sum(info.file_size for info in archive.infolist()) > max_unpacked_bytes(path):
             raise InputError(f"{path} unpacks to many times its size, which no weights do.")
         if member := archive.testzip():
             raise InputError(f"{path} is damaged: the checksum of {member} is wrong.")
@@ -52,7 +52,7 @@ def read_hdf5(path: Path, is_wanted: Callable[[str], bool] = lambda name: True) 
 
     Args:
       path: the file.
-      is_wanted: whether to read the array of a name.
+      is_wanted: whether to read the array with a name.
 
     Raises:
       InputError: the file is absent or damaged, or an array lies in another file or is larger than this one.

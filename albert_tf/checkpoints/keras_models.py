@@ -31,8 +31,8 @@ from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
 MODEL_FILE = "model.keras"
-_PACKAGE = "albert_tf>"  # begins the registered names of our classes
-_ENCODER = "encoder/"  # begins the names of its arrays in the files of other models
+_PACKAGE = "albert_tf>"  # prefix of the registered names of our classes
+_ENCODER = "encoder/"  # prefix of the encoder's arrays in the files of other models
 _LAYER = re.compile(r"(layers/)?\w+/")
 
 
@@ -204,6 +204,6 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _trained(weights: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:
-    """The weights of the encoder and of those optional parts that are trained, by the facts beside the file."""
+    """The weights of the encoder and of the optional parts that the facts beside the file list as trained."""
     others = set(OPTIONAL_PARTS) - set(read_parts(path.parent))
     return {name: array for name, array in weights.items() if name.split("/")[0] not in others}

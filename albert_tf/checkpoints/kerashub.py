@@ -71,8 +71,8 @@ def read_kerashub(folder: Path) -> StoredModel:
     task, notes = read_optional_json(folder / _TASK_CONFIG_FILE), []
     name = _class_name(task)
     if name in (_CLASSIFIER, _MASKED_LM):
-        of_task = read_hdf5(folder / _TASK_WEIGHTS_FILE, lambda name: name.startswith("layers/"))
-        arrays |= {f"{KERASHUB_TASK}{name}": array for name, array in of_task.items()}
+        task_arrays = read_hdf5(folder / _TASK_WEIGHTS_FILE, lambda name: name.startswith("layers/"))
+        arrays |= {f"{KERASHUB_TASK}{name}": array for name, array in task_arrays.items()}
     elif task:
         notes.append(f"left out: what {_TASK_WEIGHTS_FILE} holds for {name}")
     size = head_size(SEQUENCE_HEAD, arrays, config, "kerashub") if name == _CLASSIFIER else None
@@ -115,15 +115,15 @@ def write_kerashub(stored: StoredModel, folder: Path) -> list[str]:
     write_json(folder / _CONFIG_FILE, backbone)
     size = stored.head.size if stored.head else None
     arrays = to_theirs(stored.all_weights, stored.config, "kerashub", size)
-    of_task = {name: arrays.pop(name) for name in list(arrays) if name.startswith(KERASHUB_TASK)}
+    task_arrays = {name: arrays.pop(name) for name in list(arrays) if name.startswith(KERASHUB_TASK)}
     count = sum(array.size for array in arrays.values())
     metadata = {"keras_version": importlib.metadata.version("keras"), "parameter_count": count}
     metadata["date_saved"] = datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")
     write_json(folder / "metadata.json", metadata)
     _write_arrays(folder / _WEIGHTS_FILE, arrays, _EMPTY)
     notes = _write_tokenizer(stored, folder)
-    if of_task:
-        notes += _write_task(stored, backbone, of_task, folder)
+    if task_arrays:
+        notes += _write_task(stored, backbone, task_arrays, folder)
     if "sentence_order" in stored.parts:
         notes.append("KerasHub has no sentence-order head: left out sentence_order")
     if config.attention_probs_dropout_prob != config.hidden_dropout_prob:

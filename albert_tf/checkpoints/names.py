@@ -16,7 +16,7 @@ FileDtype = Literal["float32", "float16", "bfloat16"]  # of a Hugging Face file
 # Parts that a file may lack: Hugging Face's masked-LM model has no pooler, TF-Hub's no sentence-order head.
 OptionalPart = Literal["pooler", "masked_lm", "sentence_order"]
 OPTIONAL_PARTS: tuple[OptionalPart, ...] = get_args(OptionalPart)
-# In KerasHub's presets heads are in a second file; here, its names begin with this.
+# KerasHub's presets hold heads in a second file, whose names get this prefix here.
 KERASHUB_TASK = "task/"
 PROJECTION = "embeddings/embedding_projection"
 
@@ -221,7 +221,7 @@ class Parameter:
 
 
 def parameters(config: AlbertConfig, naming: Naming, head: HeadSize | None = None) -> list[Parameter]:
-    """Every parameter of a model, with its head if it is fine-tuned, that a format has a name for.
+    """Every parameter of a model, with those of its head, that has a name in a format.
 
     Formats that only have groups get one group for each layer if `parameter_sharing` is not "all": parameters
     that layers share are then listed once for each of them.

@@ -1,4 +1,4 @@
-"""`open_model`: one handle for a model on disk, whatever its format, which nobody has to name.
+"""`open_model`: one handle for a model on disk, whose format is detected.
 
 The handle is a `StoredModel`: configuration, weights, vocabulary, normalization, and the head of a task.
 """
@@ -19,7 +19,7 @@ from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, refuse_damage
 
-# May differ between a checkpoint and the model that takes its weights: they only matter in training.
+# These may differ between a checkpoint and the model that takes its weights, since they only matter in training.
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 
 
@@ -44,18 +44,18 @@ def open_model(source: str | Path, config: AlbertConfig | str | Path | None = No
     )
 
 
-def read(source: str | Path, otherwise: AlbertConfig | None = None) -> StoredModel:
+def read(source: str | Path, default_config: AlbertConfig | None = None) -> StoredModel:
     """Reads a model in any format.
 
     Args:
       source: one of `sources.READABLE`.
-      otherwise: the configuration of a TF1 checkpoint that has none beside it.
+      default_config: the configuration of a TF1 checkpoint that has none beside it.
 
     Raises:
       InputError: `source` is none of these, or the files are damaged or do not fit each other.
     """
     with named_files(source) as path:
-        stored = _read_path(path, otherwise)
+        stored = _read_path(path, default_config)
         check_vocabulary(stored)
         return stored
 
@@ -63,7 +63,7 @@ def read(source: str | Path, otherwise: AlbertConfig | None = None) -> StoredMod
 def read_config(source: str | Path) -> AlbertConfig:
     """The configuration of a model in any format.
 
-    Our own files are not loaded for it: a model starts TensorFlow, after which devices can no longer be set.
+    The weights of our own files are not loaded: that starts TensorFlow, after which devices can no longer be set.
 
     Raises:
       InputError: as `read`.
@@ -81,7 +81,7 @@ def _config_of_ours(path: Path) -> AlbertConfig | None:
 
 @contextlib.contextmanager
 def named_files(source: str | Path) -> Iterator[Path]:
-    """As `local_files`; errors within the context name what the user named, such as the archive."""
+    """Like `local_files`; errors in the block name the source as the user wrote it, for instance the archive."""
     with local_files(source) as path:
         try:
             yield path
@@ -91,22 +91,22 @@ def named_files(source: str | Path) -> Iterator[Path]:
             raise InputError(reason.replace(str(path), str(source)) if is_elsewhere else reason) from None
 
 
-def _read_path(path: Path, otherwise: AlbertConfig | None) -> StoredModel:
+def _read_path(path: Path, default_config: AlbertConfig | None) -> StoredModel:
     if file := keras_models.find_model_file(path):
         return keras_models.read_keras(file)
     if path.is_dir():
-        return _read_folder(path, otherwise)
+        return _read_folder(path, default_config)
     if path.name in huggingface.WEIGHT_FILES and path.is_file():
         return huggingface.read_huggingface(path.parent, path.name)
     if path.name == "config.json" and path.is_file():
-        return _read_folder(path.parent, otherwise)
+        return _read_folder(path.parent, default_config)
     prefix = path.with_name(path.name.removesuffix(".index"))
     if prefix.with_name(f"{prefix.name}.index").exists():
-        return _read_checkpoint(prefix, otherwise)
+        return _read_checkpoint(prefix, default_config)
     raise InputError(f"{path} is not a model that can be read. A model is {READABLE}.")
 
 
-def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
+def _read_folder(folder: Path, default_config: AlbertConfig | None) -> StoredModel:
     if runs.is_run(folder):
         return runs.read_run(folder)
     if (folder / PORTABLE_FACTS).exists():
@@ -116,7 +116,7 @@ def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
             "README.md names."
         )
     if (folder / "saved_model.pb").exists():
-        return _read_savedmodel(folder, otherwise)
+        return _read_savedmodel(folder, default_config)
     if (folder / "config.json").exists():
         is_keras = "registered_name" in read_json_object(folder / "config.json")
         return kerashub.read_kerashub(folder) if is_keras else huggingface.read_huggingface(folder)
@@ -124,42 +124,44 @@ def _read_folder(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
     if not prefixes:
         raise InputError(f"There is no model in the folder {folder}. A model is {READABLE}.")
     if len(prefixes) == 1:
-        return _read_checkpoint(prefixes[0].with_suffix(""), otherwise)
+        return _read_checkpoint(prefixes[0].with_suffix(""), default_config)
     with refuse_damage(folder / "checkpoint", "a list of checkpoints"):
         latest = tf.train.latest_checkpoint(str(folder))
     if latest is None or Path(latest).parent != folder:  # the file may name one elsewhere
         names = ", ".join(path.stem for path in prefixes)
         raise InputError(f"{folder} holds several checkpoints: {names}. Name one.")
-    return _read_checkpoint(Path(latest), otherwise)
+    return _read_checkpoint(Path(latest), default_config)
 
 
-def _read_checkpoint(prefix: Path, otherwise: AlbertConfig | None) -> StoredModel:
-    return runs.read_run(prefix) if runs.is_run(prefix) else tf1.read_tf1(prefix, prefix.parent, otherwise)
+def _read_checkpoint(prefix: Path, default_config: AlbertConfig | None) -> StoredModel:
+    return (
+        runs.read_run(prefix) if runs.is_run(prefix) else tf1.read_tf1(prefix, prefix.parent, default_config)
+    )
 
 
-def _read_savedmodel(folder: Path, otherwise: AlbertConfig | None) -> StoredModel:
+def _read_savedmodel(folder: Path, default_config: AlbertConfig | None) -> StoredModel:
     """A SavedModel of TF2, or of TF1, which has no object graph."""
     prefix = folder / "variables" / "variables"
     with refuse_damage(folder, "a complete SavedModel"):
         names = tf.train.load_checkpoint(str(prefix)).get_variable_to_shape_map()
     if savedmodels.OBJECT_GRAPH in names:
         return savedmodels.read_savedmodel(folder)
-    return tf1.read_tf1(prefix, folder / "assets", otherwise)
+    return tf1.read_tf1(prefix, folder / "assets", default_config)
 
 
 def check_same_model(
-    there: AlbertConfig, given: AlbertConfig, source: str | Path, free: Collection[str] = ()
+    found: AlbertConfig, expected: AlbertConfig, source: str | Path, free: Collection[str] = ()
 ) -> None:
     """Raises InputError if configurations differ in more than dropout, initialization and the fields `free`."""
-    if there.parameter_sharing != given.parameter_sharing and "none" in (
-        there.parameter_sharing,
-        given.parameter_sharing,
+    if found.parameter_sharing != expected.parameter_sharing and "none" in (
+        found.parameter_sharing,
+        expected.parameter_sharing,
     ):
-        there, given = as_groups(there), as_groups(given)  # sharing nothing is one group for each layer
+        found, expected = as_groups(found), as_groups(expected)  # sharing nothing is one group for each layer
     different = [
-        f"{name} is {value}, not {getattr(given, name)}"
-        for name, value in there.to_dict().items()
-        if name not in (*_FREE, *free) and value != getattr(given, name)
+        f"{name} is {value}, not {getattr(expected, name)}"
+        for name, value in found.to_dict().items()
+        if name not in (*_FREE, *free) and value != getattr(expected, name)
     ]
     if different:
         hint = ""

@@ -26,7 +26,9 @@ def check_same_run(settings: Any, path: Path, fixed: Sequence[str]) -> None:
     """
     earlier = read_json_object(path)
     for name in fixed:
-        value = earlier.get(name, getattr(type(settings), name, None))  # default of a flag newer than the run
+        value = earlier.get(
+            name, getattr(type(settings), name, None)
+        )  # the default, for a flag newer than the run
         if value != getattr(settings, name):
             raise InputError(
                 f"{path.parent} holds a run with --{name}={value}, so it cannot resume with "

@@ -1,4 +1,4 @@
-"""Runs of `albert pretrain` as files: which checkpoint is taken, and the model in it."""
+"""Reads runs of `albert pretrain`: chooses a checkpoint, and returns the model in it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from data_prep.files import refuse_damage
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_SEEDS = "seeds."  # begins the names of variables that belong to the run, not to the model
+_SEEDS = "seeds."  # prefix of variables that belong to the run, not to the model
 
 
 def is_run(path: Path) -> bool:
@@ -71,11 +71,11 @@ def read_run_vocabulary(path: Path) -> Vocabulary | None:
     if not manifest.exists():
         return find_vocabulary(run)
     facts = Manifest.read(manifest).vocabulary
-    vocabulary = find_vocabulary(run, otherwise=facts.normalization)
+    vocabulary = find_vocabulary(run, default=facts.normalization)
     if vocabulary and vocabulary.sha256 != facts.sha256:
         raise InputError(
             f"{vocabulary.file} must be the vocabulary that the run's examples were made with. Its SHA-256 is not "
-            f"the one in {manifest.name}; copy the vocabulary there again."
+            f"the one in {manifest.name}; copy the right one into the run's folder."
         )
     return vocabulary
 
@@ -120,7 +120,7 @@ def best_checkpoint(run: Path) -> Path | None:
 
 
 def saved_arrays(prefix: str, part: str) -> dict[str, np.ndarray]:
-    """The arrays of one part of a checkpoint, "weights" or "optimizer", under the paths of variables with dots."""
+    """The arrays of a part of a checkpoint, "weights" or "optimizer", by the variables' paths, with dots."""
     with refuse_damage(prefix, "a complete checkpoint"):
         reader = tf.train.load_checkpoint(prefix)
         keys = [k for k in reader.get_variable_to_shape_map() if k.startswith(part + "/") and _VALUE in k]

@@ -23,12 +23,12 @@ from data_prep.files import read_bytes, refuse_damage
 from data_prep.tokenizers.normalization import Normalization
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-WEIGHTS = "albert_weights"  # the attribute of our exports that maps our name of each variable to the variable
-CONSTANT = f"{WEIGHTS}/"  # begins the names of the weights that are constants, as in bfloat16 exports
+WEIGHTS = "albert_weights"  # the attribute of our exports that maps our names to variables
+CONSTANT = f"{WEIGHTS}/"  # prefix of the weights that are constants, as in bfloat16 exports
 _VARIABLES = "variables/variables"  # the prefix of a SavedModel's checkpoint
 _LOWER_CASE = "do_lower_case"  # Model Garden's attribute with the tokenizer's setting, a variable
 _NO_WEIGHTS = ("save_counter", _LOWER_CASE, "Variable")  # Model Garden's other variables
-_OUR_ENCODER = "albert_encoder"  # begins the names of its variables
+_OUR_ENCODER = "albert_encoder"  # prefix of the variables' names
 _QUERY = "transformer/self_attention/query/kernel"  # (H, N, D)
 
 
@@ -112,7 +112,7 @@ def _read_garden(folder: Path, graph: TrackableObjectGraph) -> StoredModel:
     config = _garden_config(named, _parse(folder / "saved_model.pb"), folder)
     weights = to_ours(named, config, "garden", str(folder))
     normalization = Normalization(do_lower_case=_is_lower_case(graph, arrays))
-    vocabulary = find_vocabulary(folder / "assets", wordpiece="*vocab*.txt", otherwise=normalization)
+    vocabulary = find_vocabulary(folder / "assets", wordpiece="*vocab*.txt", default=normalization)
     return StoredModel("garden", folder, config, weights, vocabulary)
 
 

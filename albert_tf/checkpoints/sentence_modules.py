@@ -1,4 +1,4 @@
-"""What sentence-transformers makes of an encoder's output, if it is not the mean of the tokens' vectors."""
+"""Modules of sentence-transformers that make other vectors than the mean of an encoder's output."""
 
 import re
 from pathlib import Path

@@ -30,7 +30,7 @@ SHIPPED_FOLDER = Path(__file__).parents[1] / "models"
 
 @dataclass(frozen=True)
 class SourceFlags:
-    """The flags for what a model's files may leave open; TF1 checkpoints of google-research/albert do.
+    """The flags that supply what a model's files lack, as TF1 checkpoints of google-research/albert may.
 
     Attributes:
       albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint.
@@ -90,7 +90,7 @@ def local_files(source: str | Path) -> Iterator[Path]:
     """The files of a source on this machine, downloaded or unpacked if need be.
 
     Args:
-      source: one of `READABLE`. A path that exists wins over a name.
+      source: one of `READABLE`. A path that exists has precedence over a name.
 
     Yields:
       A path. An archive's content is removed after the block; a download stays in a cache.

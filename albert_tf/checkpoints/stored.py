@@ -1,4 +1,4 @@
-"""What every reader returns and every writer takes: a model as files hold it."""
+"""`StoredModel`: what every reader returns and every writer takes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,10 +29,10 @@ class StoredModel:
       config: the model's shape.
       weights: float32 arrays under our names (`names.parameters`), without those of `head`.
       vocabulary: the vocabulary, if the files include one.
-      notes: sentences on what the format could not express or the files do not hold.
+      notes: sentences on what the format cannot express or the files lack.
       head: the head of a fine-tuned model, if the files hold one.
-      sentence_modules: what sentence-transformers makes vectors with besides the encoder and the mean over tokens.
-      columns: the names of the columns that a fine-tuned model of ours was given, by `fit`.
+      sentence_modules: modules of sentence-transformers besides the encoder and the mean over tokens.
+      columns: the names of the columns that `fit` noted in a fine-tuned model of ours.
       settings: the settings.json of a fine-tuning run.
     """
 
@@ -79,7 +79,7 @@ def find_vocabulary(
     folder: Path,
     sentencepiece: Sequence[str] = ("*.model",),
     wordpiece: str = "vocab.txt",
-    otherwise: Normalization = RELEASED,
+    default: Normalization = RELEASED,
 ) -> Vocabulary | None:
     """The vocabulary in a folder.
 
@@ -87,7 +87,7 @@ def find_vocabulary(
       folder: where to look.
       sentencepiece: glob patterns for a SentencePiece model; the first that matches is taken.
       wordpiece: glob pattern for a WordPiece vocabulary.
-      otherwise: its normalization if no file beside it says so.
+      default: the normalization, unless a file beside the vocabulary holds it.
 
     Raises:
       InputError: several files match one pattern.
@@ -104,7 +104,7 @@ def find_vocabulary(
                 f"{folder} holds several vocabularies: {names}. Keep the one that belongs to it."
             )
         if files:
-            normalization = read_normalization(files[0]) or otherwise
+            normalization = read_normalization(files[0]) or default
             return Vocabulary(kind, read_bytes(files[0]), normalization, str(files[0]))
     return None
 

@@ -21,18 +21,18 @@ _GLOBAL_STEP = "global_step"
 _OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", _GLOBAL_STEP)
 
 
-def read_tf1(prefix: Path, folder: Path, otherwise: AlbertConfig | None = None) -> StoredModel:
+def read_tf1(prefix: Path, folder: Path, default_config: AlbertConfig | None = None) -> StoredModel:
     """Reads a TF1 checkpoint, pretrained or fine-tuned, with or without an optimizer's slots.
 
     Args:
       prefix: the checkpoint's path without .index.
       folder: the folder with the configuration and the vocabulary.
-      otherwise: the configuration if the folder holds no albert_config.json.
+      default_config: the configuration if the folder holds no albert_config.json.
 
     Raises:
       InputError: a file is missing or damaged, or names, shapes and configuration do not fit each other.
     """
-    config = as_groups(_config_beside(folder, prefix, otherwise))
+    config = as_groups(_config_beside(folder, prefix, default_config))
     arrays = {
         name.removeprefix(_HUB_SCOPE): array
         for name, array in read_arrays(prefix, lambda name: not name.endswith(_OPTIMIZER)).items()
@@ -93,7 +93,7 @@ def read_arrays(prefix: Path, is_wanted: Callable[[str], bool] = lambda name: Tr
 
     Args:
       prefix: the checkpoint's path without .index.
-      is_wanted: whether to read the array of a name.
+      is_wanted: whether to read the array with a name.
 
     Raises:
       InputError: the files are missing or damaged.
@@ -155,13 +155,13 @@ def _kinds(size: HeadSize) -> tuple[str, ...]:
     return ("classification",) if size.outputs > 1 else ("regression", "multiple_choice")
 
 
-def _config_beside(folder: Path, prefix: Path, otherwise: AlbertConfig | None) -> AlbertConfig:
-    """The configuration in albert_config.json, or else the given one, or the only file with a similar name."""
+def _config_beside(folder: Path, prefix: Path, default_config: AlbertConfig | None) -> AlbertConfig:
+    """The configuration in albert_config.json, else the default, else the only file with a similar name."""
     files = sorted(folder.glob("*config*.json"))
     if (folder / CONFIG_FILE) in files:
         return AlbertConfig.from_json_file(folder / CONFIG_FILE)
-    if otherwise is not None:
-        return otherwise
+    if default_config is not None:
+        return default_config
     if len(files) == 1:
         return AlbertConfig.from_json_file(files[0])
     raise InputError(

@@ -1,4 +1,4 @@
-"""The arrays of files as weights: checked, and renamed between a file's names and ours, all, or an error."""
+"""Checks the arrays of files, and renames them between a file's names and ours: all of them, or an error."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from data_prep.errors import InputError
 _DTYPES = ("float32", "float16", "bfloat16", "float64")  # of weights in files
 _LISTED = 12  # names or faults in one message
 # The group of layer i as the libraries of two formats compute it, in floating point: for some L and G, rounding
-# makes one too small. Ours is i * G // L.
+# makes it one too small. Ours is i * G // L.
 _LIBRARY_GROUPS: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
     "tf1": ("google-research/albert", lambda i, L, G: int(i / L * G)),
     "huggingface": ("transformers", lambda i, L, G: int(i / (L / G))),
@@ -29,18 +29,18 @@ _LIBRARY_GROUPS: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
 
 
 def as_weights(arrays: Mapping[str, np.ndarray], where: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of a file, of any format, as weights: the check that all of them pass before they are used.
+    """Checks the arrays of a file in any format, and returns them as weights.
 
     Args:
       arrays: by their names in the file.
       where: the file, for the message.
 
     Returns:
-      The same in float32.
+      The arrays in float32.
 
     Raises:
-      InputError: an array holds integers, truth values or complex numbers; or NaN or infinity, as after a training
-        that diverged, also in the shape of float64 that is larger than any float32.
+      InputError: an array is not of floating-point numbers, or holds NaN, infinity or a float64 that is too large
+        for float32, as after a training that diverged.
     """
     weights, faults = {}, []
     for name, array in sorted(arrays.items()):
@@ -84,7 +84,7 @@ def to_ours(
     """
     _check_groups(config, naming, f"{where} cannot be read")
     blocks = as_groups(config).num_hidden_groups * config.inner_group_num
-    if blocks > len(arrays):  # before all their names are listed
+    if blocks > len(arrays):  # checked before their names are made
         raise InputError(f"{where} does not fit its configuration: {blocks} blocks in {len(arrays)} arrays.")
     known = parameters(config, naming, head)
     present = {row.part for row in known if row.theirs in arrays} | {"encoder"}

@@ -34,7 +34,7 @@ from data_prep.errors import InputError, check_choice
 def write_keras(stored: StoredModel, folder: Path) -> list[str]:
     """Writes model.keras for `keras.saving.load_model`, and the files that belong to it.
 
-    It is a task model if there is a head, otherwise an `AlbertPretrainer`.
+    It holds a task model if `stored` has a head, otherwise an `AlbertPretrainer`.
     """
     if stored.head:
         model: AlbertModel = TASK_MODELS[stored.head.kinds[0]].from_finetuned(stored, dtype="float32")
@@ -64,7 +64,7 @@ class Conversion:
     """The result of a conversion.
 
     Attributes:
-      notes: sentences on what the source does not hold, or the result cannot.
+      notes: sentences on what the source lacks or the result cannot hold.
       comparison: the comparison of outputs, unless `convert` was called with verify=False.
     """
 
@@ -89,14 +89,14 @@ def convert(
       destination: a new or empty folder.
       to: format to write.
       dtype: precision of the weights with "huggingface"; the other formats store float32 only.
-      task: what the head of a fine-tuned model is for, if the files do not say.
-      flags: what else the files lack: configuration, vocabulary, names of the classes.
+      task: the kind of task of a fine-tuned model, if its files leave it open.
+      flags: supply what else the files lack: configuration, vocabulary, names of the classes.
       verify: read the result back and compare outputs on random input before the files take their place. After
         rounding, the difference is measured, and any finite one passes.
 
     Raises:
-      InputError: an argument is none of its choices, the source cannot be read, the format cannot hold the model,
-        outputs differ, or `destination` holds something; nothing is written then.
+      InputError: an argument is not one of its choices, the source cannot be read, the format cannot hold the
+        model, outputs differ, or `destination` is not empty. Nothing is written then.
 
     >>> conversion = convert("runs/base", "albert_hf", "huggingface")
     >>> load_pretrained("albert_hf").missing
@@ -136,13 +136,13 @@ def _check_destination(destination: Path) -> None:
 
 def _read(source: str | Path, to: Writable, task: TaskKind | None, flags: SourceFlags) -> StoredModel:
     stored = read_source(source, flags, task)
-    if stored.head is None or to == "tf1":  # TF1 leaves open again what a head is for
+    if stored.head is None or to == "tf1":  # TF1 does not store what a head is for
         return stored
     return dataclasses.replace(stored, head=choose_task(stored.head, task))
 
 
 def _as_written(stored: StoredModel) -> tuple[StoredModel, list[str]]:
-    """The model without the pretraining heads if it is fine-tuned, as the formats have it, and notes on this."""
+    """The model, without pretraining heads if it is fine-tuned, as no format holds both; and notes."""
     if stored.head is None:
         return stored, []
     extra = [part for part in stored.parts if part != "pooler"]
@@ -152,7 +152,7 @@ def _as_written(stored: StoredModel) -> tuple[StoredModel, list[str]]:
 
 
 def _lost_threshold(stored: StoredModel) -> list[str]:
-    """A note on the threshold of a run for SQuAD 2.0, for which no format has a place."""
+    """A note on the null threshold of a run for SQuAD 2.0, which no format can hold."""
     if stored.head is None or stored.head.size.part != CONDITIONAL_SPAN_HEAD or not stored.path.is_file():
         return []
     threshold = null_threshold_of(read_optional_json(stored.path.with_name(RESULTS_FILE)))

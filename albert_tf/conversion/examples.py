@@ -39,7 +39,7 @@ _PRETRAINED: dict[Writable, str] = {
     """,
 }
 
-# Of fine-tuned models, from ids; {ours} and {theirs} are the names of the classes.
+# For fine-tuned models, from ids; {ours} and {theirs} are the names of the classes.
 _FINETUNED: dict[Writable, str] = {
     "tf1": """
         import keras
@@ -77,7 +77,7 @@ _TEXT_PIPELINE = """
     classify = pipeline("text-classification", ".", top_k=None)
     print(classify(["The captain sailed past the lighthouse."]))
 """
-# Of fine-tuned models with a vocabulary, from text.
+# For fine-tuned models with a vocabulary, from text.
 _FROM_TEXT: dict[tuple[Writable, str], str] = {
     ("huggingface", "classification"): _TEXT_PIPELINE,
     ("huggingface", "multi_label_classification"): _TEXT_PIPELINE,
@@ -117,7 +117,7 @@ def example_for(stored: StoredModel, to: Writable) -> str:
         return textwrap.dedent(_PRETRAINED[to])
     kind = stored.head.kinds[0]
     if kind == "ordinal_classification" and to != "keras":
-        kind = "classification"  # as which other formats hold it
+        kind = "classification"  # other formats hold it as this
     vocabulary = stored.vocabulary
     has_tokenizer = vocabulary and (to != "kerashub" or vocabulary.kind == "sentencepiece")
     if has_tokenizer and (to, kind) in _FROM_TEXT:

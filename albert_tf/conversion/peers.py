@@ -1,4 +1,4 @@
-"""Runs files by the library of their format, in a separate process: PyTorch's compiler aborts beside TensorFlow.
+"""Runs files with the library of their format, in a separate process: PyTorch's compiler aborts beside TensorFlow.
 
     python -P albert_tf/conversion/peers.py huggingface FOLDER INPUTS.npz OUTPUTS.npz
 
@@ -30,7 +30,7 @@ def is_installed(naming: str) -> bool:
 def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
     """Outputs of transformers' `AlbertForPreTraining`, under our names; heads that the files lack are random.
 
-    Of a fine-tuned model also `head_logits`, by the class that config.json names.
+    For a fine-tuned model also `head_logits`, computed by the class that config.json names.
     """
     import torch
     import transformers
@@ -45,12 +45,12 @@ def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
         outputs = model.albert(**inputs)
         sequence, pooled = outputs.last_hidden_state, outputs.pooler_output
         logits, order = model.predictions(sequence), model.sop_classifier(pooled)
-        of_head = {}
+        head_outputs = {}
         if (name := (model.config.architectures or [""])[0]) in _TASK_CLASSES:
-            of_head = _run_task_class(getattr(transformers, name), folder, options, inputs)
+            head_outputs = _run_task_class(getattr(transformers, name), folder, options, inputs)
     rows = np.arange(len(sequence))[:, None]
     return {
-        **of_head,
+        **head_outputs,
         "sequence_output": sequence.numpy(),
         "pooled_output": pooled.numpy(),
         "masked_lm_logits": logits.numpy()[rows, batch["masked_lm_positions"]],
@@ -71,7 +71,7 @@ def _run_task_class(task_class, folder: str, options, inputs) -> dict[str, np.nd
 def run_kerashub(folder: str, batch) -> dict[str, np.ndarray]:
     """Outputs of KerasHub's `AlbertBackbone`, which has our names for them, and of `AlbertTextClassifier`.
 
-    Not of `AlbertMaskedLM`, whose head computes with another epsilon.
+    `AlbertMaskedLM` is left out: its head computes with another epsilon.
     """
     import keras_hub
 
@@ -81,7 +81,7 @@ def run_kerashub(folder: str, batch) -> dict[str, np.ndarray]:
     outputs = backbone(inputs)
     task_file = pathlib.Path(folder, "task.json")
     if task_file.exists() and "AlbertTextClassifier" in json.loads(task_file.read_text())["class_name"]:
-        # Without the softmax of some, whose outputs would be probabilities.
+        # Removes the softmax, which some classifiers have: logits are compared.
         options = {"preprocessor": None, "activation": "linear"}
         classifier = keras_hub.models.AlbertTextClassifier.from_preset(folder, **options)
         outputs["head_logits"] = classifier(inputs)

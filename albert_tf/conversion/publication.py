@@ -23,7 +23,7 @@ def publish(
 ) -> str:
     """Uploads a folder's model in one commit; the repository is created if need be. The folder stays as it is.
 
-    Files of other kinds than models consist of are left out, and hidden ones.
+    Hidden files, and files of kinds that no model has, are left out.
 
     HF_ENDPOINT and HF_TOKEN mean what they mean to huggingface_hub.
 
@@ -31,7 +31,7 @@ def publish(
       folder: what `albert convert` or `albert export` wrote.
       address: hf://OWNER/NAME.
       license: its identifier on the Hub, for example "apache-2.0".
-      languages: of the text that the model is for, as ISO 639 codes.
+      languages: languages of the model's text, as ISO 639 codes.
       tags: further tags beside "albert".
       private: whether a new repository is private.
       show: receives the list of files, line by line, before anything is sent.
@@ -40,8 +40,8 @@ def publish(
       The web address of the commit.
 
     Raises:
-      InputError: the folder or the address is something else, the folder holds links, or the Hub cannot be reached
-        or refuses.
+      InputError: the folder or the address is not of this form, the folder holds links, or the Hub cannot be
+        reached or refuses.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import LocalTokenNotFoundError
@@ -52,7 +52,7 @@ def publish(
         raise InputError(f"The address must be hf://OWNER/NAME, without a revision. Received {address}.")
     files = _files(folder)
     card = _card(folder, license, languages, tags).encode()
-    contents: dict[str, Path | bytes] = {name: path for name, path in files.items() if _is_of_model(name)}
+    contents: dict[str, Path | bytes] = {name: path for name, path in files.items() if _is_model_file(name)}
     contents[CARD_FILE] = card
     for name, content in contents.items():
         size = content.stat().st_size if isinstance(content, Path) else len(content)
@@ -68,9 +68,7 @@ def publish(
         raise InputError(
             f"{folder} cannot be published at {address}: {' '.join(str(error).split())}"
         ) from None
-    except (
-        Exception
-    ) as error:  # huggingface_hub also raises what it meets in the answers of others than the Hub
+    except Exception as error:  # of any class, if something other than the Hub answers
         has_answered = getattr(error, "response", None) is not None
         if has_answered or isinstance(error, LocalTokenNotFoundError):
             remedy = "The Hub needs a token that may write there: `hf auth login`, or the variable HF_TOKEN."
@@ -105,7 +103,7 @@ def _files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _is_of_model(name: str) -> bool:
+def _is_model_file(name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in FILES_OF_MODELS)
 
 
@@ -127,7 +125,7 @@ def _card(folder: Path, license_name: str, languages: Sequence[str], tags: Seque
         )
     try:
         card = ModelCard(text, ignore_metadata_errors=True)
-    except Exception as error:  # those of YAML and of huggingface_hub have no common class
+    except Exception as error:  # errors of YAML and huggingface_hub have no common class
         raise InputError(
             f"The metadata between the lines --- of {path} must be names and values in YAML. They are not: "
             f"{getattr(error, 'problem', None) or error}."

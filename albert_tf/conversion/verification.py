@@ -18,10 +18,12 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.tasks.task_models import TASK_MODELS
 from data_prep.errors import InputError
 
-TOLERANCE = 1e-4  # of an output's largest number, or of 1; summation in another order stays far below
-_OF_HEAD = "head_"  # begins the names of the outputs of a fine-tuned model's head
+TOLERANCE = (
+    1e-4  # relative to an output's largest number, or to 1; another order of summation stays far below
+)
+_HEAD_PREFIX = "head_"  # of the names of outputs of a fine-tuned model's head
 _BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4
-# The parts that a file must hold for each output to mean anything.
+# The parts that each output needs to be meaningful.
 _NEEDED_PARTS = {
     "sequence_output": (),
     "pooled_output": ("pooler",),
@@ -66,7 +68,7 @@ def compare_outputs(
     pairs = [(np.asarray(source[name]), np.asarray(result[name])) for name in common]
     differences = [float(np.abs(theirs - ours).max()) for ours, theirs in pairs]
     scales = [float(np.abs(ours).max()) for ours, _ in pairs]
-    # Each by itself: the tolerance of large ids would accept any probabilities.
+    # Each output by itself: a tolerance for large ids would accept any probabilities.
     tolerances = [
         0.0 if ours.dtype.kind in "iu" else TOLERANCE * max(1.0, scale)
         for (ours, _), scale in zip(pairs, scales, strict=True)
@@ -93,7 +95,7 @@ def check_equal(comparison: OutputComparison, *, rounded: bool = False) -> None:
     """Raises InputError if the outputs differ by more than rounding.
 
     Args:
-      comparison: of the source and the result.
+      comparison: the comparison of source and result.
       rounded: whether the result stores or computes fewer bits on purpose: then any finite difference passes.
     """
     if not (np.isfinite(comparison.difference) if rounded else comparison.is_equal):
@@ -126,7 +128,7 @@ def _outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> tuple[dict[st
     else:
         run_by, outputs = "albert_tf", _our_outputs(stored, batch)
     names = [name for name, needed in _NEEDED_PARTS.items() if set(needed) <= set(stored.parts)]
-    names += [name for name in outputs if name.startswith(_OF_HEAD)]
+    names += [name for name in outputs if name.startswith(_HEAD_PREFIX)]
     return {name: outputs[name] for name in names if name in outputs}, run_by
 
 
@@ -139,7 +141,7 @@ def _our_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str,
 
 
 def _head_outputs(stored: StoredModel, sequence: Any, pooled: Any) -> dict[str, Any]:
-    """What the head returns for the encoder's outputs, in inference."""
+    """The head's outputs for the encoder's outputs, without dropout."""
     head = stored.head
     assert head
     model = TASK_MODELS[head.kinds[0]].from_stored(stored, seed=0, dtype="float32")
@@ -147,10 +149,10 @@ def _head_outputs(stored: StoredModel, sequence: Any, pooled: Any) -> dict[str, 
     if head.size.part == CONDITIONAL_SPAN_HEAD:
         nothing = np.zeros(sequence.shape[:2], "int32")
         outputs = layer(sequence, nothing, start_positions=nothing[:, 0])
-        return {f"{_OF_HEAD}{name}": value for name, value in outputs.items()}
+        return {f"{_HEAD_PREFIX}{name}": value for name, value in outputs.items()}
     if head.size.part == SPAN_HEAD:
-        return {f"{_OF_HEAD}logits": layer.scores(sequence)}
-    return {f"{_OF_HEAD}logits": layer(sequence if head.size.part == TOKEN_HEAD else pooled)}
+        return {f"{_HEAD_PREFIX}logits": layer.scores(sequence)}
+    return {f"{_HEAD_PREFIX}logits": layer(sequence if head.size.part == TOKEN_HEAD else pooled)}
 
 
 def _peer_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ EXCLUDED = r"LayerNorm|layer_norm|bias"
 
 
 def densify(gradient, variable):
-    """The gradient as an array of the variable's shape: TensorFlow gives that of a lookup as a list of rows."""
+    """The gradient as a dense array: TensorFlow returns the gradient of a lookup as a list of rows."""
     return ops.add(ops.zeros_like(variable), gradient) if hasattr(gradient, "dense_shape") else gradient
 
 
@@ -45,11 +45,11 @@ class AdamW(keras.optimizers.Optimizer):
       epsilon: added to the root of the squared gradient's mean.
       exclude: regular expression; variables whose path contains a match have no weight decay.
       rate_factors: regular expressions, and the factor of the learning rate for variables whose path contains a
-        match; of several matches the first counts, and for all others it is 1.
+        match; the first match counts. All other variables have the factor 1.
       kwargs: passed to `keras.optimizers.Optimizer`, for example `global_clipnorm=1.0`.
 
     Raises:
-      ValueError: `weight_decay` is given, Keras' name of another decay.
+      ValueError: `weight_decay`, Keras' name for another decay, is set.
 
     >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
     >>> model.compile(AdamW(2e-5, global_clipnorm=1.0), metrics=["accuracy"])
@@ -107,22 +107,24 @@ class AdamW(keras.optimizers.Optimizer):
         )
 
     def apply(self, grads, trainable_variables=None):
-        """As Keras', but clips by the norm of dense gradients: rows of a lookup that repeat are added up first."""
+        """Like Keras' method, but clips dense gradients, which add up repeated rows of a lookup."""
         grads = list(grads)
         variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
-        if len(grads) == len(variables):  # else Keras raises an error
+        if len(grads) == len(variables):  # if not, Keras raises an error
             grads = [densify(gradient, variable) for gradient, variable in zip(grads, variables, strict=True)]
         super().apply(grads, trainable_variables)
 
     def _clip_gradients(self, grads):
-        """As Keras', but clips the sum over all replicas, where Keras clips the share of each one by itself."""
+        """Like Keras' method, but clips the sum over all replicas; Keras clips each replica's share."""
         all_reduce = getattr(self, "_all_reduce_sum_gradients", None)  # on TensorFlow
         if all_reduce is None or not (self.clipnorm or self.global_clipnorm or self.clipvalue):
             return super()._clip_gradients(grads)
         one = ops.ones((), grads[0].dtype)
         (replicas, _), *summed = all_reduce([(array, None) for array in (one, *grads)])
         clipped = super()._clip_gradients([gradient for gradient, _ in summed])
-        return [ops.divide(gradient, replicas) for gradient in clipped]  # Keras adds up those of all replicas
+        return [
+            ops.divide(gradient, replicas) for gradient in clipped
+        ]  # Keras adds them up over all replicas
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)

@@ -1,4 +1,4 @@
-"""The flags of a portable model; apart from the engines, so that --help does not import NumPy."""
+"""The flags of a portable model, in a file of their own so that --help does not import NumPy."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from data_prep.errors import InputError, check_at_least, check_choice
 
 EngineName = Literal["auto", "openvino", "onnxruntime"]
 EnginePrecision = Literal["float32", "bfloat16"]
-# The preferred one first (docs/export.md).
+# In the order of preference (docs/export.md).
 _PACKAGES = ("openvino", "onnxruntime")
 _PACKAGES_FOR_INT8 = ("onnxruntime", "openvino")
 _EXTRAS = {"openvino": "openvino", "onnxruntime": "onnx"}  # of this library

@@ -63,9 +63,9 @@ def open_engine(file: Path, settings: EngineSettings, quantize: str = "none") ->
 
 
 def _check_onnx(file: Path) -> None:
-    """Raises InputError if the engines would take a file for another format, or read other files with it.
+    """Raises InputError if a file is not ONNX, or keeps its data in other files.
 
-    A tensor of ONNX whose data are in another file names it by the key "location".
+    A tensor with its data in another file names that file under the key "location".
     """
     check_file(file)
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -83,7 +83,7 @@ def _errors_of(what: str) -> Iterator[None]:
     except (AttributeError, NameError, TypeError, InputError):  # a defect of this library
         raise
     except Exception as error:  # the engines' errors have no common class
-        # OpenVINO's begin with the places in its source.
+        # OpenVINO's messages begin with places in its source.
         reason = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise InputError(f"{what}: {reason[-1].strip(' -.')}.") from None
 
@@ -112,11 +112,11 @@ class _OpenVino(Engine):
         self.inputs = tuple(port.get_any_name() for port in self._model.inputs)
         self._names = [port.get_any_name() for port in self._model.outputs]
         self._requests, self._process = settings.requests, os.getpid()
-        self._idle: deque[Any] = deque()  # requests that no call uses; threads may call at the same time
+        self._idle: deque[Any] = deque()  # requests that no call uses; several threads may call
 
     def outputs(self, batches):
         if os.getpid() != self._process:
-            # A fork does not copy OpenVINO's threads, and it would wait for them forever.
+            # A fork does not copy OpenVINO's threads; a call would wait for them forever.
             raise InputError(
                 "A model on OpenVINO must be loaded by the process that runs it. Received one that was loaded "
                 "before a fork; call `load_portable` after it, or start processes with `spawn`."
@@ -186,18 +186,18 @@ _ENGINES: dict[str, Callable[[Path, EngineSettings], Engine]] = {
 
 
 def _in_flight(
-    items: Iterable[Arrays], most: int, start: Callable[[Arrays], Any], finish: Callable[[Any], T]
+    items: Iterable[Arrays], limit: int, start: Callable[[Arrays], Any], finish: Callable[[Any], T]
 ) -> Iterator[T]:
-    """Starts up to `most` items and finishes them in order."""
+    """Starts up to `limit` items and finishes them in order."""
     started: deque[Any] = deque()
     try:
         for item in items:
-            if len(started) == most:
+            if len(started) == limit:
                 yield finish(started.popleft())
             started.append(start(item))
         while started:
             yield finish(started.popleft())
     finally:
-        while started:  # the caller has stopped, or an item is wrong: no request may stay busy
+        while started:  # after an error, or if the caller stops early: no request may stay busy
             with contextlib.suppress(Exception):
                 finish(started.popleft())

@@ -37,9 +37,9 @@ class Finetuned(TrainedModel):
     Attributes:
       model: the model.
       path: its file or folder.
-      read_stored: returns the model as its files hold it.
+      read_stored: reads the model's files into a `StoredModel`.
       settings: the settings.json of our run; empty for models from elsewhere.
-      results: what our run has measured; empty for models from elsewhere.
+      results: the metrics of our run; empty for models from elsewhere.
     """
 
     model: TaskModel
@@ -50,7 +50,7 @@ class Finetuned(TrainedModel):
 
     @cached_property
     def stored(self) -> StoredModel:
-        """The model as its files hold it, which only exports need: a second copy of the weights."""
+        """The `StoredModel` of its files, a second copy of the weights, which only exports need."""
         return self.read_stored()
 
     @property
@@ -110,7 +110,7 @@ def read_finetuned(
     Args:
       source: the folder of a fine-tuning run (its best seed is taken) or of one of its seeds, a .keras file, or
         anything else that `load_pretrained` reads and that has the head of a task.
-      flags: what the files leave open; our own leave nothing open but a vocabulary.
+      flags: supply what the files lack; our own files lack at most a vocabulary.
       task: what the head is for, if the files leave it open. A task with its own classes names those of the
         head, in its own order, if the files do not.
       classes: the task models that are wanted; default: any.
@@ -125,9 +125,9 @@ def read_finetuned(
         if file := find_model_file(path):
             found = _read_own(file, flags, classes)
         else:
-            found = _of_stored(read_source(path, flags), kind, classes)
+            found = _from_other_format(read_source(path, flags), kind, classes)
         if Path(source).is_file() and path != Path(source):
-            _ = found.stored  # of an archive, whose files exist only here
+            _ = found.stored  # now: the files of an archive are removed after this block
     if kind not in (None, found.kind):
         raise wrong_kind(kind, source, found.kind)
     _name_classes(found.model, flags, names)
@@ -135,17 +135,17 @@ def read_finetuned(
 
 
 def finetuned_of(stored: StoredModel, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
-    """The fine-tuned model of files in another format than ours, which `read_source` has read.
+    """The fine-tuned model of files in another format than ours.
 
     Args:
-      stored: as read, with a head.
+      stored: the model that `read_source` returned, with a head.
       flags: as for `read_finetuned`.
       classes: as for `read_finetuned`.
 
     Raises:
       InputError: as `read_finetuned`.
     """
-    found = _of_stored(stored, None, classes)
+    found = _from_other_format(stored, None, classes)
     _name_classes(found.model, flags)
     return found
 
@@ -165,7 +165,7 @@ def _name_classes(model: TaskModel, flags: SourceFlags, names: tuple[str, ...] =
 
 
 def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
-    """Reads a .keras file, and what our run says of it if it is a run's."""
+    """Reads a .keras file, with settings and results if it belongs to a run."""
     model = load_task_model(file, classes)
     if flags.albert_config_file or (flags.vocab_file and model.preprocessor):
         raise InputError(
@@ -182,7 +182,7 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
         if "quantized" in model.encoder.get_config():
             stored = StoredModel("keras", file, config, {v.path: np.asarray(v) for v in model.weights})
         else:
-            stored = read_keras(file)  # its weights under our names, and its head, for a card
+            stored = read_keras(file)  # for README.md: weights under our names, and the head
         return replace(stored, vocabulary=vocabulary, notes=(_describe(model),))
 
     folder = SeedFolder(file.parent)
@@ -191,7 +191,9 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
     return Finetuned(model, file, read_stored, folder.read_settings(), folder.read_results())
 
 
-def _of_stored(stored: StoredModel, kind: TaskKind | None, classes: Collection[type[TaskModel]]) -> Finetuned:
+def _from_other_format(
+    stored: StoredModel, kind: TaskKind | None, classes: Collection[type[TaskModel]]
+) -> Finetuned:
     """Builds the task model of files in another format."""
     if stored.head is None:
         raise InputError(
@@ -228,13 +230,13 @@ def predict_member(
     """The predictions of a member of an ensemble for each of the task's splits.
 
     Args:
-      member: as the source of `read_finetuned`.
-      task: the ensemble's.
+      member: a source for `read_finetuned`.
+      task: the task of the ensemble.
       role: "dev" or "test".
       data: as for `predict_task`; None for the data that our run was trained with.
       flags: as for `read_finetuned`.
       problems: as for `predict_task`.
-      columns: of own data, for a member that is no run of ours. Default: the usual ones.
+      columns: the columns of own data, for a member that is no run of ours. Default: the usual names.
 
     Raises:
       InputError: as `read_finetuned` and `predict_task`, or the data is not known.

@@ -27,7 +27,7 @@ from data_prep.errors import InputError
 
 LineFormat = Literal["auto", "text", "tsv", "csv", "jsonl"]
 _FIELDS = {
-    kind: tuple(part for part in preprocessor.parts if part != "options")  # which are one field each
+    kind: tuple(part for part in preprocessor.parts if part != "options")  # options are one field each
     for kind, preprocessor in PREPROCESSORS.items()
 }
 _OPTIONAL = ("text_b", "passage")
@@ -52,13 +52,13 @@ class InputLines:
 
     Args:
       task: determines the fields of a line.
-      columns: the columns that a model was trained on. Where the lines have no such column, the usual names count.
+      columns: the columns that a model was trained on. If the lines lack one of them, the usual names apply.
       line_format: text for one text per line, which may contain tabs; tsv for texts with a tab between them; jsonl
         for JSON objects; csv for a table with commas, whose first line names the columns. auto recognizes the
         format by the first line, and also a table with tabs.
-      plain: what auto takes lines for that are neither objects nor a table.
-      named: the columns that the user names. With any, auto takes the lines for objects or a table, which must
-        have these columns.
+      plain: the format that auto assumes for lines that are neither objects nor a table.
+      named: the columns that the user names. If there are any, auto assumes objects or a table, which must have
+        these columns.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class InputLines:
         self._plain, self._named = plain, dataclasses.replace(named, id=None)
         self._format, self._table = line_format, _Table() if line_format == "csv" else None
         self._done = 0  # lines
-        self._headers: dict[str, list[str]] = {}  # what the first line, read as text, names if it is a header
+        self._headers: dict[str, list[str]] = {}  # delimiter -> column names, if the first line is a header
 
     def examples(self, lines: Sequence[str]) -> list[Example]:
         """The examples in lines that have arrived, without line ends.
@@ -105,7 +105,7 @@ class InputLines:
         """Sets the format.
 
         Raises:
-          InputError: the line begins a JSON array, or a table of which a column is known, but not the texts.
+          InputError: the line begins a JSON array, or a table with known columns but without the texts.
         """
         if _is_object(line):
             self._format = "jsonl"
@@ -150,7 +150,7 @@ class InputLines:
         self._headers = {}
 
     def _refuse_table(self, names: Sequence[str]) -> None:
-        """Raises InputError, since a table with these columns has not those of the task."""
+        """Raises InputError, since a table with these columns lacks columns of the task."""
         columns = self._columns.present_in(names)
         for what in _NEEDED.get(self._task.kind, _TEXT):
             columns.need(what, names, "Line 1, which --input_format=text reads as a text,")
@@ -197,7 +197,7 @@ class _Table:
     """The rows of a table that arrives in parts; its first line names the columns."""
 
     def __init__(self, delimiter: str | None = None):
-        self._delimiter = delimiter  # None: that of CSV, by the first line
+        self._delimiter = delimiter  # None: CSV, whose first line decides
         self._names: list[str] = []
         self._done = 0  # lines of complete rows
         self._rest: list[str] = []  # the lines of a row whose quote is open
@@ -226,9 +226,9 @@ class _Table:
                 check_different(self._names, source.capitalize())
 
     def _stays_open(self, line: str) -> bool:
-        """Whether a quote that is open in front of a line, or another one, is open after it.
+        """Whether a quote is open at the end of a line, if one is open at its beginning.
 
-        So each line is parsed twice at most, however many parts a row arrives in.
+        Thus each line is parsed at most twice, however many parts a row arrives in.
         """
         return '"' not in line or any(
             is_open_quote(fields) for _, fields in csv_records([f'"{line}\n'], self._delimiter or ",")
@@ -256,7 +256,7 @@ class _Table:
 
 
 def _records(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str] | csv.Error]]:
-    """As in files: quotes may enclose line ends in CSV, and are text where they are unbalanced in TSV."""
+    """Reads lines as files are read: quotes may enclose line ends in CSV; in TSV, unbalanced ones are text."""
     if delimiter == "\t":
         return quoted_rows("\n".join(lines))
     return csv_records((f"{line}\n" for line in lines), delimiter)

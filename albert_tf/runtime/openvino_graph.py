@@ -1,15 +1,15 @@
-"""What OpenVINO must be told about a model's graph to be fast."""
+"""A mark in a model's graph that makes OpenVINO fast in bfloat16."""
 
 from typing import Any
 
 
 def round_before_products(model: Any) -> None:
-    """Lets everything that products read be bfloat16, as the products are.
+    """Allows bfloat16 for everything that products read, as for the products.
 
     OpenVINO keeps float32 between an output and the last products before it. Where an output is a sum with
     residual connections, as `sequence_output` is, these lead back to the first layer, and everything between the
-    products would be float32. What no product reads stays float32, such as probabilities. OpenVINO's cache of
-    compiled models would lose this.
+    products would be float32. Values that no product reads, such as probabilities, stay float32. OpenVINO's cache
+    of compiled models does not store the mark.
 
     Args:
       model: an `openvino.Model`, which is changed.

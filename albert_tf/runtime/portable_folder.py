@@ -59,7 +59,7 @@ _FileName = Literal[
     "vocab.normalization.json",
     "offsets.npz",
 ]
-# The kinds of tasks of each kind of export, the options that it has, and the lengths of its preprocessor.
+# For each kind of export: its kinds of tasks, its options, and the lengths of its preprocessor.
 _CLASSIFIED: tuple[TaskKind, ...] = ("classification", "ordinal_classification", "multi_label_classification")
 _PARTS: dict[PortableKind, tuple[tuple[TaskKind | Literal[""], ...], set[str], set[str]]] = {
     "encoder": (("",), set(), set()),
@@ -78,20 +78,20 @@ _PARTS: dict[PortableKind, tuple[tuple[TaskKind | Literal[""], ...], set[str], s
 
 @dataclass(frozen=True)
 class PortableFacts:
-    """What a portable model's files do not say themselves.
+    """The facts about a portable model that its other files do not hold.
 
     Attributes:
       kind: the kind of export.
       pieces: the number of the vocabulary's pieces; 0 without one.
       quantize: how the model was quantized.
-      task_kind: of a fine-tuned model, the kind of task; "" for others.
+      task_kind: the kind of task of a fine-tuned model; "" for others.
       labels: the classes in the model's order.
       thresholds: in multi-label classification, the lowest probability at which a text gets each label.
       answerable: in question answering, whether it may find no answer.
       null_threshold: for SQuAD 2.0, the null odds above which there is no answer.
       lengths: of the preprocessor, in tokens, such as max_seq_length; none without a vocabulary.
-      options: of the kind.
-      settings: those of our run that name its task and columns.
+      options: the options of the kind.
+      settings: the settings of our run that name its task and columns.
     """
 
     kind: PortableKind
@@ -122,7 +122,7 @@ class PortableFolder:
       path: the folder, or an address that `albert_tf.checkpoints.downloads.download` takes.
 
     Attributes:
-      path: the folder; of an address, the one in the cache.
+      path: the folder; for an address, the folder in the cache.
       facts: what portable.json says of the model.
       config: the encoder's configuration.
 
@@ -154,7 +154,7 @@ class PortableFolder:
             )
 
     def _fault(self) -> str | None:
-        """What contradicts the manifest in itself, the configuration or the vocabulary."""
+        """A contradiction in the manifest, or between it and the configuration or the vocabulary."""
         facts, config, has_text = self.facts, self.config, any(name in self._files for name in _VOCABULARIES)
         tasks, options, lengths = _PARTS[facts.kind]
         has_classes = facts.task_kind in (*_CLASSIFIED, "token_classification")
@@ -215,14 +215,14 @@ class PortableFolder:
 
 
 def is_portable(path: str | Path) -> bool:
-    """Whether a path is the folder of a portable model, or an address, whose files are downloaded, of one."""
+    """Whether a path is the folder of a portable model or the address of one, whose files are then downloaded."""
     return (_local_folder(path) / FACTS_FILE).is_file()
 
 
 def _local_folder(path: str | Path) -> Path:
     if "://" not in str(path):
         return Path(path)
-    from albert_tf.checkpoints.downloads import download  # its packages are not for folders on this machine
+    from albert_tf.checkpoints.downloads import download  # needs packages that local folders do without
 
     return download(str(path))
 
@@ -242,7 +242,7 @@ def write_tables(folder: Path, vocabulary: Vocabulary) -> None:
 
 
 def _tables_of(vocabulary: Vocabulary) -> str:
-    """What the tables of a vocabulary's offsets belong to."""
+    """Identifies the vocabulary that the tables of offsets belong to."""
     return f"{vocabulary.sha256} {vocabulary.normalization}"
 
 

@@ -1,4 +1,4 @@
-"""`load_portable`: the folder that `albert export --format=onnx` wrote, ready to answer, without TensorFlow."""
+"""`load_portable`: the folder that `albert export --format=onnx` wrote, ready to answer without TensorFlow."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def load_portable(
 
     Raises:
       InputError: a file is missing or has changed, the files do not fit each other, the download fails, no engine
-        is installed, or an argument is of another type.
+        is installed, or an argument has the wrong type.
 
     >>> exported = export_for_runtime("runs/base", "portable", "onnx", kind="fill-mask")  # doctest: +SKIP
     >>> load_portable("portable")(["The captain [MASK]."])["pieces"].shape  # doctest: +SKIP

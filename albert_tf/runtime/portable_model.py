@@ -1,6 +1,6 @@
-"""A portable model: batches of similar lengths -> engine -> rows. And the encoder, from ids.
+"""Portable models: batches of similar lengths -> engine -> rows; and the encoder, which takes ids.
 
-Each kind has the answers of its SavedModel, without TensorFlow.
+Each kind gives the answers of its SavedModel, without TensorFlow.
 """
 
 from collections import deque
@@ -23,12 +23,9 @@ class PortableModel:
     """A model in a folder, on an engine.
 
     Args:
-      folder: the files.
-      engine: runs the model.
-      size: of the engine's batches.
-
-    Attributes:
-      folder, engine: the same.
+      folder: the model's files, also an attribute.
+      engine: runs the model, also an attribute.
+      size: size of the engine's batches.
     """
 
     def __init__(self, folder: PortableFolder, engine: Engine, size: BatchSize = USUAL_SIZE):
@@ -36,7 +33,7 @@ class PortableModel:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of its vocabulary; raises InputError if it has none."""
+        """The tokenizer; raises InputError if the folder holds no vocabulary."""
         return self.folder.vocabulary.tokenizer()
 
     def outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
@@ -52,7 +49,7 @@ class PortableModel:
             yield {**found, "index": indices.pop(0)}
 
     def _checked_outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
-        """The engine's outputs for batches of its inputs, each of which fits the folder's files."""
+        """The engine's outputs for batches of its inputs, checked against the folder's files."""
         started: deque[Arrays] = deque()
 
         def inputs() -> Iterator[Arrays]:
@@ -68,7 +65,7 @@ class PortableModel:
         """Runs the model once, on a few tokens.
 
         Raises:
-          InputError: it is not the one that the folder's other files describe.
+          InputError: it is not the model that the folder's other files describe.
         """
         check_inputs(self.folder, self.engine.inputs)
         V, T = self.folder.config.vocab_size, min(8, self.folder.config.max_position_embeddings)

@@ -1,4 +1,4 @@
-"""What a portable model's file must compute: the arrays of each kind, compared with what the folder says of it."""
+"""Checks that a portable model's file computes the arrays that its folder describes."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ _DIMENSIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 _OPTIONAL = ("pooled_output", "sop_logits", "mlm_logits")
-_ROUNDING = 0.05  # of probabilities that were computed in 8 bits
+_ROUNDING = 0.05  # error of probabilities that were computed in 8 bits
 
 
 def check_inputs(folder: PortableFolder, names: tuple[str, ...]) -> None:
@@ -46,7 +46,7 @@ def check_inputs(folder: PortableFolder, names: tuple[str, ...]) -> None:
 def check_outputs(
     folder: PortableFolder, inputs: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]
 ) -> None:
-    """Compares the outputs for a batch with what the other files of the folder say.
+    """Compares the outputs for a batch with what the folder's other files describe.
 
     Args:
       folder: the files.

@@ -20,7 +20,7 @@ class PortableTaskModel(TrainedModel):
 
     Args:
       path: the folder.
-      settings: how it runs.
+      settings: how the model runs.
 
     Raises:
       InputError: as `load_portable`, or the model is not fine-tuned.

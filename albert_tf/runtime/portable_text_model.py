@@ -23,12 +23,12 @@ class Field(NamedTuple):
     """An array of answers.
 
     Attributes:
-      least: the smallest sizes of the axes after the first, and those of an empty batch.
+      min_sizes: the smallest sizes of the axes after the first, and those of an empty batch.
       fill: pads answers with smaller axes.
-      dtype: of the array.
+      dtype: dtype of the array.
     """
 
-    least: tuple[int, ...] = ()
+    min_sizes: tuple[int, ...] = ()
     fill: Any = 0
     dtype: Any = np.float32
 
@@ -67,7 +67,7 @@ class TextModel(PortableModel):
         Raises:
           InputError: an item is something else.
         """
-        if isinstance(items, str | bytes):  # would be taken apart into characters
+        if isinstance(items, str | bytes):  # would be iterated by character
             raise InputError(f"`stream` takes a list or another iterable of texts. Received {items!r}.")
         items = iter(items)
         while chunk := list(islice(items, _CHUNK)):
@@ -79,7 +79,7 @@ class TextModel(PortableModel):
         raise NotImplementedError
 
     def _by_column(self, items: list) -> list[list]:
-        for item in items:  # a string would be taken apart into characters
+        for item in items:  # a string would be iterated by character
             if not isinstance(item, tuple | list) or len(item) != len(self.columns):
                 raise InputError(
                     f"An item must be a tuple of {' and '.join(self.columns)}. Received {item!r}."
@@ -124,12 +124,12 @@ def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Array
     """The answers as arrays with a row for each, padded to the largest."""
     arrays = {}
     for name, field in fields.items():
-        if not field.least:
+        if not field.min_sizes:
             arrays[name] = np.array([answer[name] for answer in answers], field.dtype)
             continue
         values = [np.asarray(answer[name], field.dtype) for answer in answers]
         shape = tuple(
-            max(sizes) for sizes in zip(field.least, *(value.shape for value in values), strict=True)
+            max(sizes) for sizes in zip(field.min_sizes, *(value.shape for value in values), strict=True)
         )
         arrays[name] = np.full((len(answers), *shape), field.fill, field.dtype)
         for row, value in zip(arrays[name], values, strict=True):
@@ -157,8 +157,8 @@ class PortableFillMask(TextModel):
 
     @cached_property
     def fields(self):
-        least = (1, int(self.folder.facts.options["top_k"]))
-        return {"pieces": Field(least, "", object), "probabilities": Field(least)}
+        min_sizes = (1, int(self.folder.facts.options["top_k"]))
+        return {"pieces": Field(min_sizes, "", object), "probabilities": Field(min_sizes)}
 
     @cached_property
     def _masked(self) -> MaskedTexts:
@@ -183,7 +183,7 @@ class PortableFillMask(TextModel):
         ]
         counts = [int(np.sum(ids == mask_id)) for ids in rows]
         found: dict[int, Arrays] = {}
-        # Texts of a batch have about as many masks: as many are computed for each as the text with the most has.
+        # Grouped, since every text of a batch computes as many masks as the text with the most.
         order = sorted(range(len(rows)), key=counts.__getitem__)
         for _, group in groupby(order, key=lambda i: counts[i].bit_length()):
             members = list(group)

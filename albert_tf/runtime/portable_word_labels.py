@@ -32,15 +32,17 @@ class PortableTokenClassification(TextModel):
     def answers(self, columns):
         (texts,) = columns
         words = [_words(text) for text in texts]
-        distinct = list(dict.fromkeys(word.text for of_text in words for word in of_text))
+        distinct = list(dict.fromkeys(word.text for text_words in words for word in text_words))
         pieces = dict(zip(distinct, self.tokenizer.encode_batch(distinct), strict=True))
         longest = self.folder.facts.lengths["max_seq_length"]
         unknown = np.array([self.tokenizer.unk_id], np.int32)
         features: list[Features] = []
-        places: list[list[tuple[int, int]]] = []  # of each word, the number of its window and its place there
-        for of_text in words:
-            of_words = [pieces[word.text] if len(pieces[word.text]) else unknown for word in of_text]
-            windows, labelled = _word_windows(of_words, longest - SURROUNDING_SYMBOLS)
+        places: list[
+            list[tuple[int, int]]
+        ] = []  # for each word: the number of its window, and its place in it
+        for text_words in words:
+            word_ids = [pieces[word.text] if len(pieces[word.text]) else unknown for word in text_words]
+            windows, labelled = _word_windows(word_ids, longest - SURROUNDING_SYMBOLS)
             places.append([(len(features) + window, 1 + place) for window, place in labelled])
             features += [joined(ids, None, self.tokenizer, longest) for ids in windows]
         rows = self.rows(features)
@@ -91,7 +93,7 @@ def _word_windows(pieces: list[np.ndarray], room: int) -> tuple[list[np.ndarray]
     stride, ids = max(room // 2, 1), np.concatenate(pieces)
     count = 1 + -(-max(len(ids) - room, 0) // stride)
     firsts = np.cumsum([0, *(len(each) for each in pieces[:-1])])
-    # A quarter of a window is the least context of a word, but at the ends of its text.
+    # Every word has a quarter of a window as context, except at the ends of its text.
     windows = np.minimum(np.maximum(firsts - room // 4, 0) // stride, count - 1)
     places = zip(windows.tolist(), (firsts - windows * stride).tolist(), strict=True)
     return [ids[i * stride : i * stride + room] for i in range(count)], list(places)

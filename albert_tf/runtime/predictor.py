@@ -25,12 +25,12 @@ class Predictor:
 
     Args:
       model: the model; takes text.
-      size: of the batches.
+      size: size of the batches.
       max_answer_length: the longest answer to a question, in tokens. Default: the model's.
 
     Attributes:
       task: the task for own data that fits the model.
-      columns: those that the model was trained on.
+      columns: the columns that the model was trained on.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ def lines_of_predictions(
         for example in examples:
             best = predictions.n_best[example.id][0]
             line: dict[str, Any] = {"answer": texts[example.id]}
-            if texts[example.id]:  # else these would be those of the text that was rejected
+            if texts[example.id]:  # if empty, these belong to the text that was rejected
                 line |= {"probability": best.probability, "answer_start": best.answer_start}
             if predictions.null_odds is not None:
                 line["null_odds"] = predictions.null_odds[example.id]

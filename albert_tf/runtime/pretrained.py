@@ -32,8 +32,7 @@ class Pretrained:
       vocabulary: the vocabulary, if the files include one.
       head: head of a fine-tuned model, which is not part of `model`; `TextClassifier.from_pretrained` and the
         other task models load it.
-      sentence_modules: modules of sentence-transformers beside the model, such as "Normalize", without which its
-        vectors are not those of `embed`.
+      sentence_modules: modules of sentence-transformers beside the model, such as "Normalize", that `embed` lacks.
 
     >>> loaded = load_pretrained("runs/base")
     >>> loaded.missing, loaded.encoder.name, loaded.vocabulary.count_pieces()
@@ -180,6 +179,6 @@ def load_pretrained(
 
 
 def as_pretrained(stored: StoredModel, seed: int | None = None, dtype=None) -> Pretrained:
-    """A model with the weights of files that were read; see `load_pretrained`."""
+    """A model with the weights of a `StoredModel`; see `load_pretrained`."""
     model = AlbertPretrainer.of_stored(stored, seed=seed, dtype=dtype)
     return Pretrained(model, stored.missing, stored.vocabulary, stored.head, stored.sentence_modules)

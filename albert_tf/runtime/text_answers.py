@@ -1,4 +1,4 @@
-"""What a pretrained model answers to texts: the pieces behind masks, and embeddings; and what it takes of them.
+"""What a pretrained model takes of texts, and what it answers: the pieces behind masks, and embeddings.
 
 The exports of kinds fill-mask and embedding give the same answers.
 """
@@ -94,7 +94,7 @@ def _forward(model: keras.Model, count: int) -> Callable[[Arrays], dict[str, Any
 
 
 def _rows(features: Sequence[Features], compute: Callable[[Arrays], dict[str, Any]]) -> list[Arrays]:
-    """What is computed for each example, in batches of similar lengths."""
+    """Computes a row for each example, in batches of similar lengths."""
 
     def outputs() -> Iterator[dict[str, Any]]:
         for batch in numpy_batches(EncodedSplit("call", (), features)):

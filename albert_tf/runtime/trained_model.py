@@ -1,4 +1,4 @@
-"""A fine-tuned model, whatever computes it, and its predictions on a task's data."""
+"""A fine-tuned model on any engine, and its predictions on a task's data."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class TrainedModel(ABC):
     """A fine-tuned model, ready to predict.
 
     Attributes:
-      source: its file or folder, for messages.
+      source: the model's file or folder, for messages.
       kind: the kind of task.
       labels: the classes in the model's order.
       thresholds: in multi-label classification, the lowest probability at which a text gets each label.
@@ -69,12 +69,12 @@ class TrainedModel(ABC):
 
     @property
     def other_names(self) -> str:
-        """How the classes get other names, the end of a message."""
+        """How to give the classes other names, as the end of a message."""
         return "--labels gives them other names, in the order of the outputs"
 
     @property
     def max_answer_length(self) -> int:
-        """The longest answer to a question, in tokens, unless another one is asked for."""
+        """The default maximum length of an answer to a question, in tokens."""
         return int(self.settings.get("max_answer_length") or USUAL_ANSWER_LENGTH)
 
     @abstractmethod
@@ -100,7 +100,7 @@ class TrainedModel(ABC):
 
     @property
     def task(self) -> Task:
-        """The task that our run was trained on; of a model from elsewhere, own data of its kind."""
+        """The task that our run was trained on; for a model from elsewhere, own data of its kind."""
         name = self.settings.get("task")
         task = find_task(str(name)) if name else own_data_task(self.kind, self.answerable)
         self.check_task(task)
@@ -112,7 +112,7 @@ class TrainedModel(ABC):
         return Columns.of_run(self.settings)
 
     def check_task(self, task: Task) -> None:
-        """Raises InputError if the model is for another kind of task, or has other classes."""
+        """Raises InputError if the model is for another kind of task or has other classes."""
         if self.kind != task.kind:
             raise InputError(
                 f"{task.name} needs a model for {task.kind.replace('_', ' ')}. {self.source} holds one for "
@@ -136,7 +136,7 @@ class TaskPredictions:
 
     Attributes:
       splits: the splits.
-      predictions: those for each split.
+      predictions: the predictions for each split.
       metrics: the task's metrics over all splits; empty if labels are unknown.
     """
 

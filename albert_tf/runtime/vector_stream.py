@@ -32,8 +32,8 @@ def arriving_texts(
       named: as for `InputLines`; the column of the texts.
 
     Raises:
-      InputError: a line is not UTF-8, has no text, or has two and `named` does not say which to take; the texts
-        before it have been yielded.
+      InputError: a line is not UTF-8, has no text, or has two and `named` does not choose one; the texts before it
+        have been yielded.
     """
     lines = InputLines(own_data_task("classification"), columns, line_format, plain="text", named=named)
     for arrived in arriving_lines(source, _LINES):
@@ -57,10 +57,10 @@ def write_json_vectors(embed: Embed, texts: Iterable[list[str]], sink: BinaryIO)
       sink: receives one array per line.
 
     Raises:
-      InputError: a vector is not finite; those of the lists before have been written.
+      InputError: a vector is not finite; the vectors of earlier lists have been written.
     """
     for vectors in _vectors(embed, texts):
-        # Nine digits are a float32 exactly.
+        # Nine digits determine a float32.
         arrays = (json.dumps([float(f"{x:.9g}") for x in vector]) + "\n" for vector in vectors.tolist())
         sink.write("".join(arrays).encode())
         sink.flush()

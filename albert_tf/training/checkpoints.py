@@ -70,7 +70,7 @@ class RunCheckpoints:
         return prefix
 
     def record_best(self, step: int, held_out_loss: float) -> None:
-        """Records the checkpoint that readers of the run's folder take, if there is one of this step."""
+        """Records the checkpoint of `step`, if it exists, as the one that readers of the run's folder take."""
         if step in steps_in(self._folder):
             write_json(self._run / BEST_FILE, {"step": step, "eval_loss": held_out_loss})
 
@@ -112,6 +112,6 @@ class RunCheckpoints:
             ) from None
 
     def _is_good(self, step: int) -> bool:
-        with contextlib.suppress(InputError):  # a damaged one, which is skipped when it is needed
+        with contextlib.suppress(InputError):  # damaged: skipped when it is restored
             return is_good(self._folder / f"ckpt-{step}")
         return False

@@ -103,4 +103,4 @@ def _check(cluster: Cluster) -> None:
         if not host or not port.isdecimal():
             raise ValueError(f"{address!r} is not HOST:PORT")
     if len(set(cluster.addresses)) < len(cluster.addresses):
-        raise ValueError("an address is there twice")
+        raise ValueError("an address occurs twice")

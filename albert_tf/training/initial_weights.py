@@ -20,7 +20,7 @@ from data_prep.examples.manifest import VocabularyFacts
 from data_prep.tokenizers.vocabulary import Vocabulary, read_normalization
 
 _PART = re.compile(r"\b(attention|ffn)_\d+_")  # the parts of a group, or of a layer
-# Neither names nor shapes of weights show these.
+# Fields that neither the names nor the shapes of weights reveal.
 _UNSEEN = ("num_attention_heads", "hidden_act", "layer_norm_epsilon")
 _WITHOUT_NORMALIZATION = ("tf1", "kerashub", "garden")  # unless a file is beside the vocabulary
 
@@ -44,7 +44,7 @@ def load_weights_into(
         the learned rows, "fresh" keeps the model's initial values.
       optimizer: built for the model; receives the moments and the step count, which our runs and TF1 checkpoints
         may hold.
-      vocabulary: that of the examples that the model will be trained on; refused if the source has another one.
+      vocabulary: the vocabulary of the training examples; refused if the source has another one.
       init_from_group0: groups of layers that `source` does not hold become copies of its first group.
 
     Returns:
@@ -55,8 +55,8 @@ def load_weights_into(
     """
     if is_run(Path(source)) and not init_from_group0:
         _check_same_vocabulary(read_run_vocabulary(Path(source)), vocabulary, source)
-        if there := read_run_config(Path(source)):
-            check_same_model(there, model.config, source, free=there.to_dict().keys() - _UNSEEN)
+        if found := read_run_config(Path(source)):
+            check_same_model(found, model.config, source, free=found.to_dict().keys() - _UNSEEN)
         load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
         return ()
     with named_files(source) as path:
@@ -105,29 +105,30 @@ def _assign_all(
 
 
 def _check_same_vocabulary(
-    there: Vocabulary | None,
-    given: VocabularyFacts | None,
+    own: Vocabulary | None,
+    prepared_with: VocabularyFacts | None,
     source: str | Path,
     *,
     has_normalization: bool = True,
 ) -> None:
-    """Raises InputError if examples have other ids than a model, or text that is normalized otherwise."""
-    if there is None or given is None:
+    """Raises InputError if the vocabulary or the normalization of the examples is not the model's own."""
+    if own is None or prepared_with is None:
         return
-    if there.sha256 != given.sha256 and not _has_pieces_of(there, given):
+    if own.sha256 != prepared_with.sha256 and not _has_pieces_of(own, prepared_with):
         raise InputError(
             f"A model must be trained on examples that were prepared with its own vocabulary. {source} has "
-            f"another one than {given.file}, with which these were prepared; prepare them again with the model's."
+            f"another one than {prepared_with.file}; prepare them again with the model's."
         )
-    if has_normalization and there.normalization != given.normalization:
+    if has_normalization and own.normalization != prepared_with.normalization:
         raise InputError(
             f"A model must be trained on text that is normalized as its vocabulary was. {source} has "
-            f"{there.normalization}; the examples were prepared with {given.normalization}. Prepare them again."
+            f"{own.normalization}; the examples were prepared with {prepared_with.normalization}. Prepare them "
+            "again."
         )
 
 
-def _has_pieces_of(there: Vocabulary, given: VocabularyFacts) -> bool:
+def _has_pieces_of(own: Vocabulary, prepared_with: VocabularyFacts) -> bool:
     """Whether a vocabulary of another file has the same pieces, as far as this can be known."""
-    if not Path(given.file).is_file():
-        return there.count_pieces() == given.size
-    return there.tokenizer().pieces == given.read().tokenizer().pieces
+    if not Path(prepared_with.file).is_file():
+        return own.count_pieces() == prepared_with.size
+    return own.tokenizer().pieces == prepared_with.read().tokenizer().pieces

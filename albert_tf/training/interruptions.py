@@ -18,7 +18,7 @@ _STOPPING = b"\nStopping, and saving the state. Ctrl-C again ends at once, witho
 
 
 class Preemption:
-    """Inside this context SIGTERM, by which schedulers reclaim a machine, is recorded and ends nothing.
+    """Records SIGTERM, by which schedulers reclaim a machine, instead of ending the process.
 
     Args:
       strategy: with several workers, all stop when one receives a signal; otherwise the others would wait for it.
@@ -41,7 +41,7 @@ class Preemption:
 
     @contextlib.contextmanager
     def or_ctrl_c(self) -> Iterator[None]:
-        """Inside this context a first Ctrl-C, too, is recorded and ends nothing; a second one acts as usual."""
+        """Also records a first Ctrl-C instead of ending the process; a second one acts as usual."""
         usual = signal.getsignal(signal.SIGINT)
 
         def remember(number: int, _) -> None:
@@ -63,7 +63,7 @@ class Preemption:
 
     def stop(self, step: int) -> Preempted:
         """The exception to raise once the checkpoint of `step` is saved. All workers must call this together."""
-        self.agreed()  # waits for the chief: the others must not exit while it saves
+        self.agreed()  # waits for the chief: other workers must not exit while it saves
         cause = f"received {self.received.name}" if self.received else "another worker was interrupted"
         saved = f"step {step} is saved, and the same command resumes the run from there"
         state = saved if step else "no step was taken yet"
@@ -94,7 +94,7 @@ def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
 
 @contextlib.contextmanager
 def as_input_errors(run: Path) -> Iterator[None]:
-    """Turns a full disk, a lost worker and a record that is damaged or no example into an InputError.
+    """Turns a full disk, a lost worker, and a damaged or foreign record into an InputError.
 
     Args:
       run: the run's folder; the message names its last checkpoint.
@@ -107,7 +107,7 @@ def as_input_errors(run: Path) -> Iterator[None]:
             f"same command; {_state(run)}."
         ) from None
     except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
-        if _is_of_parsing(error):
+        if _is_parse_error(error):
             raise InputError(
                 "Every record of the input files must be an example with the same features as the first. One is "
                 f"not; `albert inspect FILES --verify` names it. Prepare that file again; {_state(run)}."
@@ -125,8 +125,8 @@ def as_input_errors(run: Path) -> Iterator[None]:
         ) from None
 
 
-def _is_of_parsing(error: Exception) -> bool:
-    """Whether TensorFlow could not parse a record; it quotes the record, whose bytes may be no text."""
+def _is_parse_error(error: Exception) -> bool:
+    """Whether TensorFlow could not parse a record. Its message quotes the record, which may not be text."""
     message = error.object if isinstance(error, UnicodeDecodeError) else str(error).encode("utf-8", "replace")
     return b"Could not parse example input" in message or b"ParseExample" in message
 

@@ -12,10 +12,10 @@ def sum_over_micro_batches(function: Callable, batch, number_of_parts: int, zero
       function: (micro-batch, its number) to a nest of arrays.
       batch: a nest of arrays with a row for each example, and of None.
       number_of_parts: how many micro-batches, of equal sizes if the rows divide evenly; fewer for fewer rows.
-      zeros: what `function` returns, as zeros.
+      zeros: zeros with the structure and shapes of what `function` returns.
 
     Returns:
-      A nest as `zeros`.
+      The sums, structured like `zeros`.
     """
     if number_of_parts == 1:
         return function(batch, 0)
@@ -56,7 +56,7 @@ def dropout_seed(seed: tf.Tensor, step: tf.Tensor, stream: tf.Tensor) -> tf.Tens
     Args:
       seed: int64 (2,), the model's seed.
       step: the number of optimizer steps taken.
-      stream: the number of the micro-batch among those of all replicas.
+      stream: the number of the micro-batch, counted over all replicas.
 
     Returns:
       int64 (2,).

@@ -45,8 +45,8 @@ def plot_runs(runs: list[Path], path: Path) -> None:
       path: the file to write; its suffix, one of `FORMATS`, is its format.
 
     Raises:
-      InputError: the suffix is another, there is no run, a folder has no metrics, runs are of both kinds, or the
-        file cannot be written.
+      InputError: `path` has another suffix, no run is named, a folder has no metrics, the runs are of both kinds,
+        or the file cannot be written.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -75,15 +75,15 @@ def draw_runs(runs: list[Path]) -> Figure:
     colors = itertools.cycle(matplotlib.color_sequences["tab10"])
     names = _labels(runs)
     handles = []
-    for name, of_run, color in zip(names, lines, colors, strict=False):
+    for name, run_lines, color in zip(names, lines, colors, strict=False):
         handles.append(Line2D([], [], color=color, lw=2, label=name))
         for axis, metric in zip(axes.flat, panels, strict=False):
-            _draw(axis, of_run, metric, color)
+            _draw(axis, run_lines, metric, color)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     for axis, (title, unit) in zip(axes.flat, panels.values(), strict=False):
         dress(axis, title, unit)
-    for axis in axes.flat[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
+    for axis in axes.flat[max(0, len(panels) - columns) : len(panels)]:  # the lowest panel of each column
         axis.set_xlabel("step", fontsize=9)
         axis.tick_params(labelbottom=True)
         axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -98,9 +98,9 @@ def draw_runs(runs: list[Path]) -> Figure:
         axes[0, 2].yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
         axes[0, 2].tick_params(which="both", labelsize=9)
         handles.append(axes[1, 1].axhline(0.5, color="gray", ls=":", label="chance"))
-    if any("rolled_back_to" in line for of_run in lines for line in of_run):
+    if any("rolled_back_to" in line for run_lines in lines for line in run_lines):
         handles.append(Line2D([], [], color="gray", ls="none", marker="v", ms=6, label="rolled back"))
-    if any(_length_changes(of_run) for of_run in lines):
+    if any(_length_changes(run_lines) for run_lines in lines):
         handles.append(Line2D([], [], color="gray", ls="--", lw=0.8, label="another length"))
     legend = figure.legend(
         handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False
@@ -137,7 +137,7 @@ def _read(runs: list[Path]) -> list[list[dict]]:
 
 
 def _without_absent_pairs(line: dict) -> dict:
-    """Removes loss and accuracy of pairs if there were none: both are 0 then, but a pair's loss never is."""
+    """Removes loss and accuracy of sentence pairs if no example is a pair: the loss of a pair is never 0."""
     absent = [prefix for prefix in ("", "eval_") if line.get(f"{prefix}sentence_order_loss") == 0]
     names = {f"{prefix}sentence_order_{what}" for prefix in absent for what in ("loss", "accuracy")}
     return {name: value for name, value in line.items() if name not in names}
@@ -150,9 +150,9 @@ def _seeds(run: Path) -> list[Path]:
 
 
 def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
-    """The panels of pretraining, or for fine-tuning runs those of the metrics that they have."""
+    """The panels of pretraining; for fine-tuning runs, one for each of their metrics."""
     marks = {"masked_lm_loss", "eval_masked_lm_loss"}  # an evaluation alone has only the second
-    pretraining = [any(marks & line.keys() for line in of_run) for of_run in lines]
+    pretraining = [any(marks & line.keys() for line in run_lines) for run_lines in lines]
     if all(pretraining):
         return PANELS
     if any(pretraining):
@@ -160,7 +160,7 @@ def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
             "Runs in one picture must be of one kind. Received pretraining runs and fine-tuning runs; draw two "
             "pictures."
         )
-    names = {name: None for of_run in lines for line in of_run for name in line}
+    names = {name: None for run_lines in lines for line in run_lines for name in line}
     metrics = [name.removeprefix("eval_") for name in names if name.startswith("eval_")]
     found = {
         name: (name.replace("_", " "), "dev set") for name in metrics if name not in ("loss", "examples")
@@ -169,7 +169,7 @@ def _panels(lines: list[list[dict]]) -> dict[str, tuple[str, str]]:
 
 
 def _labels(runs: list[Path]) -> list[str]:
-    """The folders' names, for a seed with the run's; the path as given if two names are equal."""
+    """The names of the folders, a seed's together with its run's; the paths as written if two names are equal."""
     paths = [Path(run).resolve() for run in runs]
     names = ["/".join(path.parts[-2:]) if path.name.startswith("seed_") else path.name for path in paths]
     count = Counter(names)

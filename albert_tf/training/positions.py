@@ -27,7 +27,7 @@ def tile_positions(learned: np.ndarray, length: int) -> np.ndarray:
 
 
 def resized_table(learned: np.ndarray, current: np.ndarray, method: ResizePositions) -> np.ndarray:
-    """What a position table receives from one of another length.
+    """The values of a position table that is filled from one of another length.
 
     Args:
       learned: (T, E), the rows to take.

@@ -12,7 +12,7 @@ from data_prep.errors import InputError
 from data_prep.files import check_is_folder, new_folder, read_json_object, write_json
 
 _LOCK_FILE = ".lock"
-_HOLDER_FILE = ".lock.json"  # the process that holds the lock
+_HOLDER_FILE = ".lock.json"  # describes the process that holds the lock
 
 
 @contextlib.contextmanager

@@ -14,12 +14,12 @@ SECONDS_PER_CALL = 2.0  # of the training step: short enough to move the progres
 _STEPS_PER_CALL_OF_WORKERS = 10
 
 
-def iterations_per_loop(given: int | None, strategy: tf.distribute.Strategy) -> int | None:
+def iterations_per_loop(flag: int | None, strategy: tf.distribute.Strategy) -> int | None:
     """Steps in a call of the training step; None to choose the number by the time that steps take.
 
     All workers must take the same number, or their all-reduces would not match.
     """
-    return given or (_STEPS_PER_CALL_OF_WORKERS if has_workers(strategy) else None)
+    return flag or (_STEPS_PER_CALL_OF_WORKERS if has_workers(strategy) else None)
 
 
 class StepLoop:

@@ -17,12 +17,12 @@ from albert_tf.kernels.formulas import formulas_compiled_by
 from albert_tf.optimizers import CLIP_NORM
 from albert_tf.training.micro_batches import dropout_seed, sum_over_micro_batches
 
-# What every step adds after the sums of its objective: 1 and 0 if the step was taken, 0 and 1 if it was skipped;
-# the norm of the gradient before clipping; the seconds that the step waited for its batch.
+# The sums of every step after those of its objective: steps taken and steps skipped, 1 and 0 or 0 and 1; the norm
+# of the gradient before clipping; the seconds that the step waited for its batch.
 STEP_SUMS = ("steps", "skipped_steps", "gradient_norm", "input_wait")
 
-# Workers exchange gradients in pieces of this size. By default TensorFlow makes one piece of them all, which is
-# copied together before anything is sent: two workers that train BERT-base take 1.4 times as long then.
+# Workers exchange gradients in pieces of this size. By default TensorFlow copies all of them into one piece
+# before it sends anything: two workers that train BERT-base then take 1.4 times as long.
 _EXCHANGE = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=4 * 2**20)
 
 
@@ -41,7 +41,7 @@ class Objective(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     def counts(self, batch) -> list[tf.Tensor]:
-        """The numbers of a replica's share of a batch whose totals `loss_and_sums` receives."""
+        """Counts over a replica's share of a batch; `loss_and_sums` receives their totals."""
 
     def loss_and_sums(self, batch, counts: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """A part's share of the loss of the global batch, and its sums in the order of `names`, float32."""
@@ -72,14 +72,14 @@ class Gradients:
         self._accumulation_steps, self._parallel_parts = accumulation_steps, parallel_parts
         self._variables, self._fixed = model.trainable_variables, model.non_trainable_weights
         self._seeds = dropout_states(model)
-        self._of_part: Callable = self.of_part
+        self._part_gradients: Callable = self.part_gradients
         if jit_compile:
             # Not the whole step: XLA cannot compile the all-reduce and the update under every strategy.
-            self._of_part = tf.function(self.of_part, jit_compile=True, autograph=False)
+            self._part_gradients = tf.function(self.part_gradients, jit_compile=True, autograph=False)
         elif accumulation_steps > 1 or parallel_parts > 1:
-            # Not inlined: for long sums of gradients inside two loops, TensorFlow 2.21 makes temporary
-            # variables that the second step finds already there, and fails.
-            self._of_part = not_inlined(self.of_part)
+            # Not inlined: for long sums of gradients inside two loops, TensorFlow 2.21 creates temporary
+            # variables, and fails in the second step because they already exist.
+            self._part_gradients = not_inlined(self.part_gradients)
 
     def __call__(self, batch, counts: list, step: tf.Tensor, replica_id) -> tuple[list, tf.Tensor]:
         """The gradients and sums of a replica's share, added over its micro-batches.
@@ -100,33 +100,33 @@ class Gradients:
         seeds = [tf.convert_to_tensor(seed) for seed in self._seeds]
         first_stream = replica_id * self._accumulation_steps
 
-        def of_micro_batch(micro_batch, number):
+        def micro_batch_gradients(micro_batch, number):
             first = (first_stream + number) * len(seeds)
             drawn = [dropout_seed(seed, step, first + i) for i, seed in enumerate(seeds)]
             return self._in_parallel((weights, fixed), micro_batch, counts, drawn)
 
         zeros = ([tf.zeros_like(weight) for weight in weights], tf.zeros(len(self._objective.names)))
-        return sum_over_micro_batches(of_micro_batch, batch, self._accumulation_steps, zeros)
+        return sum_over_micro_batches(micro_batch_gradients, batch, self._accumulation_steps, zeros)
 
     def _in_parallel(self, values: tuple, batch, counts: list, seeds: list):
-        """`of_part` of a micro-batch, added over parts that are computed in parallel."""
+        """`part_gradients` of a micro-batch, added over parts that are computed in parallel."""
         if self._parallel_parts == 1:
-            return self._of_part(values, batch, counts, seeds)
+            return self._part_gradients(values, batch, counts, seeds)
 
-        def of_part(part, number):
+        def part_gradients(part, number):
             fold_in = tf.random.experimental.stateless_fold_in
-            return self._of_part(values, part, counts, [fold_in(seed, number) for seed in seeds])
+            return self._part_gradients(values, part, counts, [fold_in(seed, number) for seed in seeds])
 
-        return sum_of_parts(of_part, batch, self._parallel_parts)
+        return sum_of_parts(part_gradients, batch, self._parallel_parts)
 
-    def of_part(self, values: tuple[list, list], batch, counts: list, seeds: list):
+    def part_gradients(self, values: tuple[list, list], batch, counts: list, seeds: list):
         """The gradients and the sums of any part of a global batch.
 
         Args:
-          values: those of the trainable variables, and of the others.
+          values: the values of the trainable variables, and of all other variables.
           batch: the part.
-          counts: those of the global batch, by which the loss is divided, so that the gradients of all parts add
-            up to that of the global batch, however it is cut.
+          counts: the counts of the global batch. The loss is divided by them, so that the gradients of all parts
+            add up to the gradient of the global batch, however it is cut.
           seeds: the model's dropout states, int64 (2,).
         """
         weights, fixed = values
@@ -220,13 +220,13 @@ class OptimizerStep:
         replica.merge_call(_update, args=(self._optimizer, gradients, variables, finite))
         taken = tf.cast(finite, tf.float32)
         counted = tf.stack([taken, 1 - taken, tf.where(finite, norm, 0.0)])
-        # These are the same on every replica: only the first one adds them.
+        # The same on every replica, so only the first one adds them.
         counted *= tf.cast(tf.equal(replica.replica_id_in_sync_group, 0), tf.float32)
         return tf.concat([tf.where(finite, sums, 0.0), counted], axis=0)
 
 
 def dropout_states(model) -> list[keras.Variable]:
-    """A model's variables for dropout: its encoder's, and its head's if that is another."""
+    """The dropout states of a model: the encoder's, and the head's if it has its own."""
     generators = (model.encoder.seeds, getattr(model, "seeds", model.encoder.seeds))
     return list({id(seeds): seeds.state for seeds in generators}.values())
 

@@ -12,7 +12,7 @@ from albert_tf.training.cluster import needed_cluster, read_cluster
 from albert_tf.training.device_settings import DeviceSettings, num_devices_conflict
 from data_prep.errors import InputError, first_line
 
-# What TensorFlow raises in a worker when another one has stopped.
+# The errors that TensorFlow raises in a worker when another one has stopped.
 WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
@@ -87,15 +87,15 @@ def check_memory(
     tokens: float,
     stores: bool,
 ) -> None:
-    """Raises InputError if CPUs cannot hold a batch; accelerators say so themselves.
+    """Raises InputError if a batch does not fit into the CPUs' memory; accelerators report this themselves.
 
     Args:
       settings: the flags.
-      config: the encoder's.
+      config: the encoder's configuration.
       strategy: the devices.
       role: "train" or "eval", whose flag gives the size of the batch.
-      rows: examples that are computed at a time, on all devices.
-      tokens: of an example.
+      rows: number of examples that all devices compute at a time.
+      tokens: length of an example.
       stores: whether activations are kept for a backward pass through the encoder.
     """
     if settings.tpu or tf.config.list_physical_devices("GPU"):

@@ -31,7 +31,7 @@ def load_weights(
     Args:
       model: keeps its own seeds.
       path: as for `find_checkpoint`.
-      resize_positions: if the position tables differ in length, how to fill a longer one; see `positions`.
+      resize_positions: how to fill a longer position table; see `positions`.
       optimizer: built for the model; if given, its moments and number of steps are restored too.
 
     Raises:
@@ -66,12 +66,12 @@ def load_weights(
 
 
 def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
-    """The content of a checkpoint: variables under their own names, however Keras nests its objects."""
+    """Names variables for a checkpoint by their paths, which do not depend on how Keras nests objects."""
     return {_name(variable): variable.value for variable in variables}
 
 
 def by_position(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
-    """The same for models whose names do not last: Keras numbers the heads that a process has built."""
+    """Numbers variables instead: Keras names a head by the number of heads that the process has built."""
     return {f"{position:04}": variable.value for position, variable in enumerate(variables)}
 
 
@@ -87,11 +87,11 @@ def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: ResizePos
     if more := sorted(set(saved) - set(ours)):
         reasons.append(f"this model has no {_list(more)}")
     for name in sorted(set(ours) & set(saved)):
-        there, here = saved[name].shape, tuple(ours[name].shape)
-        positions = POSITION_TABLE in name and there[1:] == here[1:]
-        if there == here or (positions and resize_positions):
+        stored, own = saved[name].shape, tuple(ours[name].shape)
+        positions = POSITION_TABLE in name and stored[1:] == own[1:]
+        if stored == own or (positions and resize_positions):
             continue
-        reasons.append(f"{name} is {_by(there)} there and {_by(here)} here")
+        reasons.append(f"{name} is {_by(stored)} in the checkpoint and {_by(own)} in this model")
         if positions:
             reasons.append("--resize_positions repeats its rows or cuts them off")
     if reasons:
@@ -102,11 +102,11 @@ def _check_fit(prefix: str, ours: dict, saved: dict, resize_positions: ResizePos
         )
 
 
-def _list(names: list[str], most: int = 4) -> str:
+def _list(names: list[str], shown: int = 4) -> str:
     """The names of the layers of some variables."""
     layers = list(dict.fromkeys(name.split(".")[1] if "." in name else name for name in names))
-    more = f" and {len(layers) - most} more" if len(layers) > most else ""
-    return ", ".join(layers[:most]) + more
+    more = f" and {len(layers) - shown} more" if len(layers) > shown else ""
+    return ", ".join(layers[:shown]) + more
 
 
 def _by(shape: tuple[int, ...]) -> str:
@@ -121,7 +121,7 @@ def assign(variable: keras.Variable, value: np.ndarray, resize_positions: Resize
 
 
 def tile_from(trained: int, variables: Iterable[keras.Variable]) -> None:
-    """Sets the position table and its moments, among `variables`, to their first `trained` rows, repeated."""
+    """Fills the position table and its moments among `variables` by repeating their first `trained` rows."""
     for variable in variables:
         if POSITION_TABLE in variable.path:
             rows = keras.ops.convert_to_numpy(variable)

@@ -59,10 +59,10 @@ class ChunkExample:
 
 
 class PlacedExample(NamedTuple):
-    """An example, its place in the output, and the numbers that the manifest adds up.
+    """An example, its place in the output, and its numbers for the manifest.
 
     Attributes:
-      key: a random 64-bit number, which decides the example's shard and its place there.
+      key: a random 64-bit number, which decides the example's shard and its place in it.
       example: the example.
       tokens: number of its tokens in training, including [CLS] and [SEP].
       masked: number of its masked tokens; 0 if training draws them.
@@ -91,7 +91,7 @@ def document_examples(
       tokenizer: encodes them.
       vocabulary: the tokenizer's.
       settings: lengths, probabilities, seed.
-      counts: the numbers of documents, sentences, tokens, examples, ... are added to it.
+      counts: receives the numbers of documents, sentences, tokens, examples, ...
       partners: other documents, for `sentence_objective="nsp"`.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
@@ -128,10 +128,10 @@ def _chunk_examples(
     vocabulary: MaskingVocabulary,
 ) -> Iterator[tuple[PlacedExample, int]]:
     """Yields each example and the number of its sentences."""
-    most = settings.max_seq_length - 3
-    for chunk in sentence_chunks(sentences, most, settings.short_seq_prob, rng):
+    max_tokens = settings.max_seq_length - 3
+    for chunk in sentence_chunks(sentences, max_tokens, settings.short_seq_prob, rng):
         example = ChunkExample(chunk, vocabulary.starts_word[chunk.ids].astype(np.int32))
-        tokens = min(len(chunk.ids), most) + 3
+        tokens = min(len(chunk.ids), max_tokens) + 3
         yield PlacedExample(rng.bit_generator.random_raw(), example, tokens, 0, False), chunk.num_sentences
 
 

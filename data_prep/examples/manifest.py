@@ -50,7 +50,7 @@ class ExampleCounts:
 
     @classmethod
     def of(cls, counts: Counter) -> "ExampleCounts":
-        """The counts of these names."""
+        """Makes the counts from a Counter with these names."""
         return cls(**{each.name: counts[each.name] for each in fields(cls)})
 
 
@@ -80,8 +80,8 @@ class VocabularyFacts:
     """The vocabulary that examples were made with.
 
     Attributes:
-      file: its path as it was given if that is absolute or remote, otherwise relative to the manifest's folder, so
-        that it holds from everywhere.
+      file: its path, relative to the manifest's folder unless it was absolute or remote, so that it is valid in
+        any working directory.
       sha256: of its content, hexadecimal.
       size: V.
       cls_id, sep_id, mask_id: ids of the symbols.
@@ -116,7 +116,7 @@ class VocabularyFacts:
 
     @property
     def named(self) -> str:
-        """Its file and the beginning of its hash, for messages: a file may have been written again since."""
+        """Its file and the beginning of its hash, for messages: the file may have been replaced since."""
         return f"{self.file} (SHA-256 {self.sha256[:12]}...)"
 
     @property
@@ -128,8 +128,7 @@ class VocabularyFacts:
         """Reads the vocabulary from its file (`Manifest.vocabulary_here`), or from another one.
 
         Raises:
-          InputError: the file cannot be read, has changed since, or is for text that is normalized otherwise than
-            the examples.
+          InputError: the file cannot be read, has changed, or has another normalization than the examples.
         """
         vocabulary = Vocabulary.read(file or self.file)
         beside = read_normalization(vocabulary.file)
@@ -201,7 +200,7 @@ class Manifest:
         """Reads a manifest, or the manifest.json of a folder.
 
         Raises:
-          InputError: there is none, or it is damaged.
+          InputError: the manifest is missing or damaged.
         """
         path = path / MANIFEST if path.is_dir() else path
         values = read_json_object(path)
@@ -216,7 +215,7 @@ class Manifest:
         return cls(stored.counts, stored.settings, facts, stored.inputs, stored.shards, stored.versions, path)
 
     def write(self, folder: Path) -> None:
-        """Writes FOLDER/manifest.json; one that describes other files there is kept as manifest.NAME.json."""
+        """Writes FOLDER/manifest.json; keeps one that describes other files as manifest.NAME.json."""
         path = folder / MANIFEST
         with one_process_in(folder):  # two runs may end at the same moment
             earlier = Manifest.read(path) if path.is_file() else None
@@ -244,19 +243,19 @@ class Manifest:
         return {name: value for name, value in values.items() if name not in self.settings.uncounted}
 
     def shard(self, path: Path) -> Shard | None:
-        """The row of a file: that with its name, or, if it was renamed, that with its content."""
+        """The row of a file, found by its name or, if it was renamed, by its content."""
         by_name = next((shard for shard in self.shards if shard.file == path.name), None)
         return by_name or next((shard for shard in self.shards if _has_content(path, shard)), None)
 
     @property
     def vocabulary_here(self) -> VocabularyFacts:
-        """The vocabulary with its file's path as this process finds it; the file may have been removed."""
+        """The vocabulary, with its file's path relative to this process; the file may have been removed."""
         file = Path(self.path.parent if self.path else "", self.vocabulary.file)
         return dataclasses.replace(self.vocabulary, file=str(file))
 
     @property
     def name_when_earlier(self) -> str:
-        """The name of its file once the folder has a newer one; no glob for the shards, as NAME*, matches it."""
+        """The name of its file once the folder has a newer one; globs for the shards (NAME*) do not match it."""
         return f"manifest.{self.shards[0].file}.json"
 
     @property
@@ -266,7 +265,7 @@ class Manifest:
 
 
 def _relative_to_output(file: str, output_file: str) -> str:
-    """The path from the output's folder to a file given relative to the current one; others as they are."""
+    """Turns a path relative to the working directory into one relative to the output's folder; leaves others."""
     if Path(file).is_absolute() or "://" in f"{file} {output_file}":
         return file
     path = Path(file).parent.resolve() / Path(file).name  # a file that is a link keeps its name
@@ -304,10 +303,10 @@ def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
 
 
 def check_same_vocabulary(what: str, manifests: Mapping[Path, Manifest]) -> None:
-    """Raises InputError if files were prepared with several vocabularies, or normalizations of text.
+    """Raises InputError if files were prepared with different vocabularies or normalizations.
 
     Args:
-      what: what the files are, for the message.
+      what: the files, in words, for the message.
       manifests: the manifest of each file, at least one.
     """
     (first, ours), *others = ((path, manifest.vocabulary) for path, manifest in manifests.items())
@@ -370,7 +369,7 @@ def file_crc32c(path: Path) -> str:
 
 
 def _has_content(path: Path, shard: Shard) -> bool:
-    """Whether a file is a shard, by its size and, if that is right, its checksum; an empty file is none."""
+    """Whether a file is a shard: it is not empty, and its size and then its checksum agree."""
     same_size = path.is_file() and path.stat().st_size == shard.bytes > 0
     return same_size and file_crc32c(path) == shard.crc32c
 

@@ -81,7 +81,7 @@ class MaskingSettings:
         )
 
     def __post_init__(self):
-        # A manifest may hold any number, and the table of a large one would not fit into memory.
+        # A manifest may hold any number, and the table for a large one would not fit into memory.
         if not 1 <= self.ngram <= _LONGEST_SPAN:
             raise InputError(f"--ngram must be from 1 to {_LONGEST_SPAN}. Received {self.ngram}.")
         table = _cumulative_ngram_probabilities(self.ngram, self.favor_shorter_ngram)
@@ -239,7 +239,7 @@ def prediction_budget(num_tokens: int, settings: MaskingSettings) -> int:
 
 
 def find_words(boundary: np.ndarray, separators: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where words begin and end, and how many words a segment has from each word on, including it.
+    """Where words begin and end, and how many words of the segment are left from each word on, including it.
 
     >>> find_words([1, 1, 0, 1, 1, 1, 1, 1], [0, 4, 7])  # [CLS] ▁un able ▁x [SEP] ▁y ▁z [SEP]
     ([1, 3, 5, 6], [3, 4, 6, 7], [2, 1, 2, 1])
@@ -273,7 +273,7 @@ def choose_words(
       words_left: int64 [words], number of words in its segment from each word on.
       budget: most tokens.
       settings: the distribution of n.
-      rng: source of the draws, whose number does not depend on their values.
+      rng: source of the draws; their number does not depend on their values.
 
     Returns:
       Indices of the chosen words, ascending; int64.

@@ -19,7 +19,7 @@ from data_prep.tokenizers.vocabulary import Tokenizer
 
 NextSegment = Callable[[np.random.Generator], list[np.ndarray]]
 POOL_DOCUMENTS = 1000
-POOL_SENTENCES = 256  # of each document, which limits the memory that books take
+POOL_SENTENCES = 256  # per document, so that books do not fill the memory
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PartnerPool:
     Attributes:
       keys: identify the documents; ascending.
       documents: for each key the ids of its sentences, each int32 [at least 1].
-      seed: that of the keys.
+      seed: seed of the keys.
     """
 
     keys: list[int]

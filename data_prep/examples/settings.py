@@ -1,4 +1,4 @@
-"""The flags of `albert prepare` and their checks. Imports nothing heavy, for --help."""
+"""The flags of `albert prepare` and their checks. Imports nothing slow, so that --help is fast."""
 
 import dataclasses
 import math
@@ -95,7 +95,7 @@ class PrepareSettings:
         """P: `max_predictions_per_seq` or its default."""
         if self.max_predictions_per_seq is not None:
             return self.max_predictions_per_seq
-        # Rounded first: 0.15 * 20 is 3, and not a little more.
+        # Rounded first, so that 0.15 * 20 is 3 and not a little more.
         return math.ceil(round(self.masked_lm_prob * self.max_seq_length, 6))
 
     @property
@@ -119,7 +119,7 @@ class PrepareSettings:
 
     @property
     def padded_bytes(self) -> int:
-        """The least bytes of a record: one for an integer, four for a float; chunks are not padded."""
+        """The smallest size of a record in bytes: one for an integer, four for a float; chunks are not padded."""
         sizes = {"int64": 1, "float32": 4}
         return sum((feature.length or 0) * sizes[feature.dtype] for feature in self.features.values())
 
@@ -146,7 +146,7 @@ _NOT_IN_THE_OUTPUT = ("overwrite", "strict", "workers", "runner", "pipeline_opti
 
 
 def check_settings(settings: PrepareSettings) -> None:
-    """Checks every setting that is a number, and that one vocabulary is named.
+    """Checks all numbers, and that one vocabulary is named.
 
     Raises:
       InputError: a setting is out of range, or two contradict each other.

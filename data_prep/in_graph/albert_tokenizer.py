@@ -32,7 +32,7 @@ from data_prep.tokenizers.normalization import WHITE_SPACE, FoldingTable
 
 
 class _Plain(NamedTuple):
-    """Plain texts of N characters in all, and the index of the original character that each comes from."""
+    """Plain texts of N characters in total, and the index of the original character of each."""
 
     codes: tf.Tensor  # int32 [N]
     splits: tf.Tensor  # int64 [B + 1]
@@ -60,7 +60,7 @@ class _Parts(tf.Module):
         self._joined, self._roles = tf.constant(cuts.joined), tf.constant(cuts.roles)
 
     def encode(self, plain: _Plain, encode: Callable[[tf.Tensor], list[tf.Tensor]]) -> list[tf.Tensor]:
-        """The result of `encode` for plain texts, computed of their parts."""
+        """The result of `encode` for plain texts, computed part by part."""
         is_cut = self._is_cut(plain)
         begins = tf.sort(tf.concat([plain.splits, tf.where(is_cut)[:, 0]], 0))
         has_lead = tf.gather(is_cut, begins[:-1])
@@ -73,7 +73,7 @@ class _Parts(tf.Module):
         is_kept = ~tf.gather(has_lead, part) | (place >= self._lead_ids)
         is_next = tf.gather(has_lead, part) & (place == self._lead_ids)
         ids, part, is_next = (tf.boolean_mask(each, is_kept) for each in (ids, part, is_next))
-        # <unk> that goes on from the part before.
+        # <unk> that continues from the part before.
         goes_on = is_next & (ids == self._unk_id) & (tf.concat([[-1], ids[:-1]], 0) == self._unk_id)
         text = tf.boolean_mask(tf.gather(text_of_part, part), ~goes_on)
         B = tf.size(plain.splits) - 1
@@ -83,9 +83,9 @@ class _Parts(tf.Module):
         ]
         if offsets:
             bytes_before = count_before(utf8_widths(plain.codes))
-            of_text = tf.gather(tf.gather(bytes_before, plain.splits), text_of_part)
+            text_begins = tf.gather(tf.gather(bytes_before, plain.splits), text_of_part)
             lead = tf.where(has_lead, tf.constant(len(self._lead.encode()), tf.int64), 0)
-            shift = tf.gather(tf.gather(bytes_before, begins[:-1]) - of_text - lead, part)
+            shift = tf.gather(tf.gather(bytes_before, begins[:-1]) - text_begins - lead, part)
             starts, limits = (tf.boolean_mask(each, is_kept) + shift for each in offsets)
             run = tf.cumsum(tf.cast(~goes_on, tf.int64)) - 1
             result += [tf.boolean_mask(starts, ~goes_on), tf.math.segment_max(limits, run)]
@@ -219,7 +219,7 @@ class GraphAlbertTokenizer(tf.Module):
     def _superfluous_spaces(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
         """The places of white space at either end of a text or in front of more white space, int64 [spaces, 1]."""
         spaces = tf.where(looked_up(self._is_space, codes))[:, 0]
-        words_before = spaces - tf.range(size(spaces))  # characters of words, in all texts before it
+        words_before = spaces - tf.range(size(spaces))  # word characters in all texts before it
         words_at_splits = splits - tf.searchsorted(spaces, splits, out_type=tf.int64)
         text = tf.searchsorted(splits, spaces, side="right") - 1
         after_a_word = words_before > tf.gather(words_at_splits, text)
@@ -229,7 +229,7 @@ class GraphAlbertTokenizer(tf.Module):
         return tf.boolean_mask(spaces, ~inside)[:, tf.newaxis]
 
     def _encode(self, plain: _Plain, with_offsets: bool) -> list[tf.RaggedTensor]:
-        """SentencePiece's ids, int32 [B, (T)], and if asked the begins and ends of pieces in bytes, int64."""
+        """SentencePiece's ids, int32 [B, (T)], and on request the begins and ends of pieces in bytes, int64."""
 
         def encode(texts: tf.Tensor) -> list[tf.Tensor]:
             if not with_offsets:

@@ -31,7 +31,7 @@ class SigmaRule(tf.Module):
         self._kinds = tf.constant(np.append(case_kinds(), np.uint8(CaseKind.NEITHER)))
 
     def __call__(self, codes: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-        """Code points, int32 [N], of texts with the given splits, int64 [B + 1], with every Σ in lower case."""
+        """Lower-cases every Σ in code points, int32 [N], of texts with splits, int64 [B + 1]."""
         has_sigma = tf.reduce_any(codes == ord(SIGMA))
         return tf.cond(has_sigma, lambda: self._lower(codes, splits), lambda: codes)
 

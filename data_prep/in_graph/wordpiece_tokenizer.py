@@ -44,7 +44,7 @@ class _Plain(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """W words of B texts, of N characters in all."""
+    """W words of B texts, N characters in total."""
 
     texts: tf.Tensor  # string [W]
     splits: tf.Tensor  # int64 [B + 1], in words

@@ -113,9 +113,9 @@ def stats_table(stats: ExampleStats, settings: PrepareSettings | None = None) ->
     table.add_column("found", justify="right")
     table.add_column("rule", justify="right")
     low, median, high = _quantiles(stats.lengths)
-    most = "" if is_chunks else f"at most {stats.max_seq_length}"
+    length_rule = "" if is_chunks else f"at most {stats.max_seq_length}"
     table.add_row(f"mean tokens per {unit}", f"{stats.tokens / stats.examples:.1f}", "")
-    table.add_row("  shortest, median, longest", f"{low}, {median}, {high}", most)
+    table.add_row("  shortest, median, longest", f"{low}, {median}, {high}", length_rule)
     if is_chunks:
         low, median, high = _quantiles(stats.sentences)
         table.add_row("sentences: fewest, median, most", f"{low}, {median}, {high}", "at least 2")
@@ -146,7 +146,7 @@ def stats_table(stats: ExampleStats, settings: PrepareSettings | None = None) ->
 
 
 def _ngram_rules(settings: PrepareSettings) -> list[str]:
-    """The shares of n-grams of 1, 2, 3 words and more, if no two of them touch; none if words are no units.
+    """The shares of n-grams of 1, 2, 3 and more words, if no two touch; none if words are not masked whole.
 
     >>> _ngram_rules(_ALBERT)
     ['54.5% *', '27.3% *', '18.2% *', '0.0% *']

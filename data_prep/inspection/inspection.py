@@ -101,13 +101,13 @@ def verify_files(
 
     Args:
       paths: the files.
-      manifests: of the files that have one.
-      vocab_size: V; None for that of each file's manifest, if it has one.
+      manifests: the manifests of the files that have one.
+      vocab_size: V; None for the V of each file's manifest, if it has one.
       stats: counts the examples, if given.
       console: receives the lines.
 
     Raises:
-      InputError: something is wrong with one of them, or a file that belongs to them is missing.
+      InputError: a file is damaged, or one that belongs to them is missing.
     """
     wrong = 0
     for path in paths:

@@ -18,7 +18,7 @@ def verify_file(
     Args:
       path: a TFRecord file.
       vocab_size: V, if known.
-      shard: its row of the manifest, if there is one.
+      shard: its row of the manifest, if it has one.
       watch: receives every batch that passes.
 
     Returns:

@@ -67,14 +67,16 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
       show_progress: shows a bar without a percentage, and a line at the end, on standard error.
 
     Raises:
-      InputError: as in `local.prepare`; there is no such runner, or the job failed.
+      InputError: as in `local.prepare`; the runner is unknown, or the job failed.
     """
     check_settings(settings)
     inputs = expand_names(settings.input_file)
     outputs = output_names(settings.output_file, settings.num_shards)
     check_outputs(outputs, inputs, settings.vocabulary_file)
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
-    facts = VocabularyFacts.of(vocabulary.tokenizer())  # a damaged file is an error now, not in the job
+    facts = VocabularyFacts.of(
+        vocabulary.tokenizer()
+    )  # so that a damaged file is an error now, not in the job
     folder, names = outputs[0].rpartition("/")[0], {PurePosixPath(name).name for name in outputs}
     manifests = manifests_at(folder)
     existing = existing_names(
@@ -156,7 +158,7 @@ def _pipeline(
 
 
 def _number_of_slices(settings: PrepareSettings, inputs: list[SourceFile], num_shards: int) -> int:
-    """So many that a slice of a shard has about _SLICE_BYTES."""
+    """As many as make a slice of a shard about _SLICE_BYTES long."""
     characters = sum(
         (each.bytes or _UNKNOWN_SIZE) * (4 if compression_of(Path(each.file)) else 1) for each in inputs
     )
@@ -167,7 +169,7 @@ def _options(settings: PrepareSettings) -> PipelineOptions:
     quiet = "--default_sdk_harness_log_level=WARNING"
     messages = io.StringIO()
     try:
-        with contextlib.redirect_stderr(messages):  # argparse prints all of Beam's flags there, and exits
+        with contextlib.redirect_stderr(messages):  # argparse prints all of Beam's flags to it, and exits
             flags = [f"--runner={settings.runner}", quiet, *shlex.split(settings.pipeline_options)]
             options = PipelineOptions(flags)
             options.get_all_options()

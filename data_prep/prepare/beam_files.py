@@ -130,9 +130,9 @@ def set_manifests_aside(folder: str, outputs: set[str]) -> None:
 def replace_all(sources: Iterable[str], targets: Iterable[str]) -> None:
     """Moves files and replaces the targets."""
     targets = list(targets)
-    there = [name for name in targets if is_remote(name) and FileSystems.exists(name)]
-    if there:  # a local rename replaces them, others may refuse
-        FileSystems.delete(there)
+    existing = [name for name in targets if is_remote(name) and FileSystems.exists(name)]
+    if existing:  # local file systems replace them in a rename, others may refuse
+        FileSystems.delete(existing)
     FileSystems.rename(list(sources), targets)
 
 

@@ -106,7 +106,7 @@ def write_slice(placed, scratch: str):
     """Sorts the records of a slice, a range of keys, and writes them.
 
     Args:
-      placed: ((shard, slice), (key, record, numbers) in any order; None among them is ignored).
+      placed: ((shard, slice), (key, record, numbers) in any order; None is ignored).
       scratch: folder for the file.
 
     Returns:
@@ -154,7 +154,7 @@ def finish(
     errors: list[str],
     strict: bool,
 ) -> None:
-    """Moves the shards into place, writes the manifest and deletes `scratch`; or writes the errors there."""
+    """Moves the shards into place, writes the manifest, deletes `scratch`; or writes errors into `scratch`."""
     counts = Counter(counts)  # Beam's coders turn it into a dict
     settings = dataclasses.replace(skeleton.settings, strict=strict)
     inputs = [each.file for each in skeleton.inputs]

@@ -62,11 +62,15 @@ from data_prep.text.tfds_rows import is_tfds
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 
-# Records that a worker makes from one stretch of the text and holds in memory, about. (A stretch is no longer than
-# the longest document, either: a few of them wait in memory for a worker.)
+# About how many bytes of records a worker makes from one stretch of the text and holds in memory. A stretch is
+# also no longer than the longest document, since a few stretches wait in memory for a worker.
 _PART_BYTES = 32 << 20
 _SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
-_NAMES_OF_FILES = ("input_file", "spm_model_file", "vocab_file")  # their content decides the output
+_NAMES_OF_FILES = (
+    "input_file",
+    "spm_model_file",
+    "vocab_file",
+)  # their content, not their name, decides the output
 _OTHER_TEXT = (
     "A run resumes with the text that it began with. Received an unfinished run and other text: {}; "
     "restore the first text, or delete the folder to start over."
@@ -92,7 +96,7 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     outputs = shard_names(settings.output_file, settings.num_shards)
     check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
-    # A run with finished work was allowed to replace files, and may have replaced some.
+    # An unfinished run was already allowed to replace files, and may have replaced some.
     if not finished_work(_work_folder(settings.output_file)):
         folder, names = outputs[0].parent, {path.name for path in outputs}
         manifests = manifests_in(folder)
@@ -124,8 +128,8 @@ def _write_examples(
         jobs = _part_jobs(documents, work, settings, len(outputs), partners)
         counts: Counter = Counter()
         num_parts = 0
-        for of_part in workers.run(_make_part, jobs):
-            counts += of_part
+        for part_counts in workers.run(_make_part, jobs):
+            counts += part_counts
             num_parts += 1
             progress.show(counts)
         if Part(work, num_parts).summary():
@@ -169,7 +173,7 @@ class _ShardJob:
 
 
 def _work_folder(output_file: str) -> Path:
-    """Hidden beside the output; does not depend on `num_shards`, so that another number is noticed."""
+    """A hidden folder beside the output. Its name does not depend on `num_shards`, so that a change is noticed."""
     first = shard_names(output_file, num_shards=1)[0]
     return first.with_name(f".{first.name}.scratch")
 
@@ -217,7 +221,7 @@ def _part_jobs(
 
 
 def _share_of_part(document: Document, settings: PrepareSettings) -> float:
-    """How much of a part a document fills: of its characters or of its records, whichever is more."""
+    """The share of a part that a document fills, by its characters or its records, whichever is larger."""
     characters = document.num_characters
     in_duplicate = max(RECORD_BYTES * characters, settings.padded_bytes)  # even two words are padded to T
     return max(characters / MAX_DOCUMENT_CHARACTERS, settings.passes * in_duplicate / _PART_BYTES)
@@ -258,14 +262,14 @@ def _make_part(job: _PartJob) -> Counter:
 def _tokenizer(
     vocabulary_file: str, do_lower_case: bool | None, sha256: str
 ) -> tuple[Tokenizer, MaskingVocabulary]:
-    """Loaded once per process; `sha256` distinguishes files that had the same name one after the other."""
+    """Loaded once per process; `sha256` distinguishes successive files of the same name."""
     tokenizer = Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
     return tokenizer, MaskingVocabulary.of(tokenizer)
 
 
 @functools.lru_cache(maxsize=1)
 def _partners(file: Path, modified: int) -> PartnerPool:
-    """Loaded once per process; the time at which it was `modified` distinguishes files of the same name."""
+    """Loaded once per process; the time of modification distinguishes successive files of the same name."""
     return PartnerPool.load(file)
 
 

@@ -1,4 +1,4 @@
-"""What the local and the Beam runner share: the check of the output's names, a shard's row, errors."""
+"""Shared by the local and the Beam runner: checks of the output's names, a shard's row, errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from data_prep.examples.settings import PrepareSettings
 from data_prep.text.layout import prose_warning
 from data_prep.text.rows import are_rows
 
-RECORD_BYTES = 1.6  # of records for each character of text, in every duplicate, about
+RECORD_BYTES = 1.6  # about so many bytes of records for a character of text, in each duplicate
 
 
 class ShardWriter:
@@ -56,10 +56,10 @@ def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file
     Args:
       outputs: paths or URLs of the shards.
       inputs: paths, URLs or other names of what is read.
-      vocabulary_file: also read.
+      vocabulary_file: read, too.
 
     Raises:
-      InputError: two names are the same, lie in different folders, or belong to a folder or an input.
+      InputError: two names are equal or in different folders, or one is a folder or an input.
     """
     resolved = [_resolved(name) for name in outputs]
     if len(set(resolved)) < len(resolved):
@@ -88,18 +88,18 @@ def check_replaced(
     existing: set[str],
     manifests: Sequence[Manifest],
 ) -> None:
-    """Checks that no files of another number of shards stay, and that --overwrite is given to replace other files.
+    """Checks that no files with another number of shards remain, and that --overwrite allows replacement.
 
     Args:
-      settings: of the files that are about to be written.
-      vocabulary: theirs.
-      folder: theirs, for the message.
+      settings: the settings of the files to write.
+      vocabulary: their vocabulary.
+      folder: their folder, for the message.
       outputs: their names.
-      existing: which of them, and of the manifests' files, are in the folder already.
-      manifests: those in the folder.
+      existing: those of `outputs` and of the manifests' files that exist already.
+      manifests: the manifests in the folder.
 
     Raises:
-      InputError: one was written with other settings, another vocabulary or by another program.
+      InputError: an existing file was written with other settings or vocabulary, or by another program.
     """
     new = settings.output_settings
     for manifest in manifests:

@@ -19,10 +19,10 @@ from data_prep.examples.manifest import Shard
 from data_prep.files import write_text, written_aside
 from data_prep.prepare.outputs import ShardWriter
 
-# Bytes of records that are sorted at a time, about. The order does not depend on them.
+# About how many bytes of records are sorted at a time, which does not change the order.
 _LEAST_POOL_BYTES = 8 << 20
 _MOST_POOL_BYTES = 128 << 20
-_BYTES_PER_READ = 64 << 10  # of a part: shorter reads take as long
+_BYTES_PER_READ = 64 << 10  # shorter reads take as long
 
 # One row per record; the last three numbers are added up for the manifest.
 INDEX = np.dtype(
@@ -64,7 +64,7 @@ class Part:
         write_text(self._file("json"), json.dumps(complete))
 
     def summary(self) -> dict | None:
-        """The summary that `write` received, and more; None if the part is missing or incomplete."""
+        """The summary that `write` stored; None if the part is missing or incomplete."""
         try:
             summary = json.loads(self._file("json").read_text(encoding="utf-8"))
             sizes = (self._file("records").stat().st_size, self._file("index").stat().st_size)
@@ -123,8 +123,8 @@ def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int | No
     Args:
       sources: its records in each part.
       path: the file to write.
-      pool_bytes: bytes of records in memory at a time, about; the sorted copy takes as much again. Default: 8 MiB,
-        and up to 128 for hundreds of sources, each of which is read for every pool.
+      pool_bytes: about how many bytes of records are in memory at a time; the sorted copy takes as much again.
+        Default: 8 MiB, and up to 128 for hundreds of sources, each of which is read for every pool.
 
     Returns:
       Its row of the manifest.
@@ -150,7 +150,7 @@ def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int | No
 
 
 def _pool_bytes(num_parts: int) -> int:
-    """Enough that a part is not read in ever smaller pieces, the more parts there are.
+    """The size of the pool: large enough that many parts are not read in tiny pieces.
 
     >>> [_pool_bytes(num_parts) >> 20 for num_parts in (1, 1000, 100_000)]
     [8, 62, 128]

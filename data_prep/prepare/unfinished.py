@@ -43,7 +43,7 @@ def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
 
 
 def finished_work(folder: Path) -> bool:
-    """Whether there is anything to resume: complete results, which have a .json, and the plan that they follow."""
+    """Whether a run can resume: complete results, which have a .json, and the plan that they follow."""
     return _earlier_plan(folder) is not None and any(path.name != _PLAN for path in folder.glob("*.json"))
 
 
@@ -56,7 +56,7 @@ def _earlier_plan(folder: Path) -> dict | None:
 
 
 def _empty(folder: Path) -> None:
-    """Removes what a run left that was killed at its start, or while it deleted its folder."""
+    """Removes the files of a run that was killed at its start or while it deleted its folder."""
     for path in folder.iterdir():
         if path.name != _LOCK:
             path.unlink()
@@ -83,8 +83,8 @@ def _check_plan(folder: Path, plan: dict) -> None:
 def _lock(folder: Path) -> Iterator[None]:
     """Allows only one run at a time; the system releases the lock of a killed process.
 
-    Windows, and some file systems, such as Lustre as it is usually mounted, have no such locks: there, nothing
-    keeps a second run out.
+    Windows, and some file systems, such as Lustre as it is usually mounted, have no such locks and do not keep a
+    second run out.
     """
     if sys.platform == "win32":
         yield

@@ -40,7 +40,7 @@ def pretraining_dataset(
       batch_size: B.
       shuffle_seed: seed of the order; None keeps the order of the files.
       start_example: number of examples that this host has already read in an interrupted run; the stream resumes
-        there.
+        after them.
       repeat: endless batches, all of size B; otherwise one epoch, whose last batch may be smaller.
       shuffle_window: number of records that are shuffled together; memory holds two windows.
       input_context: which of several hosts this is. Each reads its own files if these have about as many examples
@@ -53,7 +53,7 @@ def pretraining_dataset(
       sentence_order_weights float32 [B], 0 for an example without a second segment, which has no order.
 
     Raises:
-      InputError: there are fewer examples than hosts, or `ExampleFiles.read` refuses the files.
+      InputError: the files hold fewer examples than hosts, or `ExampleFiles.read` refuses them.
 
     >>> batch = next(iter(pretraining_dataset("heldout.tfrecord", batch_size=8)))
     >>> tuple(batch["input_ids"].shape)
@@ -151,7 +151,7 @@ def _share_of(files: ExampleFiles, context: tf.distribute.InputContext) -> _Host
             f"There must be an example for every host. Received {files.num_examples} for {num_hosts} hosts."
         )
     owned = [sum(files.counts[each::num_hosts]) for each in range(num_hosts)]
-    takes_turns = max(owned) > _MOST_UNEVEN * min(owned)  # also if there are fewer files than hosts
+    takes_turns = max(owned) > _MOST_UNEVEN * min(owned)  # also with fewer files than hosts
     own = slice(None) if takes_turns else slice(host, None, num_hosts)
     return _HostShare(files.paths[own], files.counts[own], num_hosts, host, takes_turns)
 
@@ -168,7 +168,7 @@ def _endless(epoch_records: Callable[..., tf.data.Dataset], num_examples: int, s
 def _shuffled(
     records: tf.data.Dataset, seed: int, epoch: tf.Tensor, window: int, first: int
 ) -> tf.data.Dataset:
-    """Permutes each window of records by (seed, epoch, number of the window); the `first` one's is given.
+    """Permutes each window of records by (seed, epoch, number of the window); numbers start from `first`.
 
     tf.data's own `shuffle` also depends on the program's global seed, and resumes only from the start of an epoch.
     """
@@ -185,7 +185,7 @@ def _shuffled(
 def _drawn_batch(
     batch: tf.Tensor, layout: ExampleLayout, masking: DynamicMasking, keys: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Parses examples and draws what they leave open."""
+    """Parses examples, and draws the pairs and masks that preparation has not drawn."""
     if layout.holds_chunks:
         kind = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int32)
         chunks = tf.io.parse_example(batch, dict.fromkeys(layout.features, kind))

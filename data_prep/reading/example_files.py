@@ -35,7 +35,7 @@ _MASKED = {
     "sentence_order": "next_sentence_labels",
 }
 _MODEL_GARDEN = {**_MASKED, "input_ids": "input_word_ids", "token_type_ids": "input_type_ids"}
-# The reader makes masked_lm_*; for this it needs the words' boundaries.
+# The reader makes masked_lm_*, for which it needs the words' boundaries.
 _UNMASKED = {
     **{ours: theirs for ours, theirs in _MASKED.items() if not ours.startswith("masked_lm")},
     "token_boundary": "token_boundary",
@@ -122,7 +122,7 @@ class ExampleFiles:
       counts: number of examples in each file.
       layout: features of the examples.
       max_predictions_per_seq: P of the batches.
-      manifest: the manifest that lists the first file, if there is one; the file may have been renamed.
+      manifest: the manifest that lists the first file, if any; the file may have been renamed.
       masking: how the reader masks unmasked examples and chunks; None for examples that are already masked.
 
     >>> files = ExampleFiles.read("heldout.tfrecord")
@@ -179,11 +179,11 @@ class ExampleFiles:
         """
         if isinstance(paths, str | Path):
             paths = expand_files(str(paths))
-        given = without_manifests(map(Path, paths))
-        if not given:
+        example_paths = without_manifests(map(Path, paths))
+        if not example_paths:
             raise InputError("Pretraining needs at least one TFRecord file. Received none.")
-        manifests = manifests_of(given)
-        paths = without_empty_shards(given, manifests) or given
+        manifests = manifests_of(example_paths)
+        paths = without_empty_shards(example_paths, manifests) or example_paths
         counts = [_count(path, manifests.get(path)) for path in paths]
         layouts = {path: ExampleLayout.of(next(read_records(path)), path) for path in paths}
         _check_same_layout(layouts)
@@ -226,7 +226,7 @@ def parse_record(record: bytes, place: Path | str) -> RawFeatures:
 
 
 def _count(path: Path, manifest: Manifest | None) -> int:
-    """The number of examples of a file, from its manifest if it has the size given there.
+    """The number of examples of a file, from its manifest if the size agrees.
 
     Otherwise from the headers of its records, which are so close together that all of the file is read.
     """
@@ -258,7 +258,7 @@ def _check_same_masking(manifests: Mapping[Path, Manifest]) -> None:
 
 
 def _masking(manifest: Manifest) -> dict[str, Any]:
-    """What the files that the reader masks have in common, and do not show; empty for examples that are masked."""
+    """The settings that files must share if the reader masks them, and do not show; {} for masked examples."""
     settings = manifest.settings
     if settings.masking != "dynamic":
         return {}

@@ -39,7 +39,7 @@ _MAX_PARAGRAPH = (
     1_000_000  # characters; a longer one is cut at the end of a line, a longer line between two words
 )
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
-# What the splitter does not look into: quotations and parentheses, which are one sentence whatever they hold.
+# Quotations and parentheses, which the splitter takes as one sentence.
 _QUOTES = re.compile(r"[\"“”„‘’«»‹›()\[\]「」『』（）]")
 _CLOSING = re.compile(r"(?:[\"”’»›)\]」』）]|[“‘«](?=\s|$))*")  # German closes with “, English opens with it
 _MAX_QUOTED = 1000  # characters; longer sentences are split inside quotations, too
@@ -144,13 +144,13 @@ def split_paragraphs(lines: Iterable[str]) -> Iterator[str]:
 def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     """Splits a paragraph with sentencex, a rule-based splitter for some 300 languages.
 
-    A quotation is one sentence with what surrounds it, unless they have more than 1,000 characters together: a
-    long speech, or all that stands between two quotation marks that do not belong together.
+    A quotation and the text around it are one sentence, unless they have more than 1,000 characters together, as
+    a long speech, or the text between two quotation marks that do not belong together.
 
     Args:
       paragraph: text without line breaks, which the splitter would treat as sentence ends.
-      language: ISO 639 code, of two letters if there is one, perhaps with a region: "de", "es-MX". A language
-        without rules gets those of English.
+      language: ISO 639 code, of two letters if the language has one, perhaps with a region: "de", "es-MX".
+        Languages without rules get those of English.
 
     Returns:
       Sentences, non-empty and without white space at their ends.
@@ -202,13 +202,13 @@ def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
 
 
 def text_stretches(
-    documents: Iterable[Document], most: float, size_of: Callable[[Document], float]
+    documents: Iterable[Document], max_size: float, size_of: Callable[[Document], float]
 ) -> Iterator[tuple[Document, ...]]:
     """Groups documents into pieces of work, whose boundaries depend on the text alone.
 
     Args:
       documents: those longer than MAX_DOCUMENT_CHARACTERS are cut first.
-      most: a group ends with the document that reaches this size.
+      max_size: a group ends with the document that reaches this size.
       size_of: the size of a document.
 
     Yields:
@@ -219,7 +219,7 @@ def text_stretches(
     for piece in cut_documents(documents):
         stretch.append(piece)
         size += size_of(piece)
-        if size >= most:
+        if size >= max_size:
             yield tuple(stretch)
             stretch, size = [], 0.0
     if stretch:
@@ -260,15 +260,15 @@ def _split_quotations(text: str, language: str) -> Iterator[str]:
     yield text[begin:]
 
 
-def _cut(text: str, most: int) -> Iterator[str]:
-    """Cuts a text behind the last space of every `most` characters, or wherever it has none.
+def _cut(text: str, max_characters: int) -> Iterator[str]:
+    """Cuts a text after the last space within each `max_characters`, or anywhere if there is none.
 
     >>> list(_cut("one two three", 8)), list(_cut("onetwothree", 8)), list(_cut("", 8))
     (['one two ', 'three'], ['onetwoth', 'ree'], [''])
     """
     begin = 0
-    while len(text) - begin > most:
-        end = text.rfind(" ", begin, begin + most) + 1 or begin + most
+    while len(text) - begin > max_characters:
+        end = text.rfind(" ", begin, begin + max_characters) + 1 or begin + max_characters
         yield text[begin:end]
         begin = end
     yield text[begin:]
@@ -288,11 +288,11 @@ def _read_lines(path: Path) -> Iterator[Document]:
     with InputFile(path) as file:
         # Binary lines end at \n only: str.splitlines would also cut at form feeds and U+2028.
         for number, line in enumerate(file, start=1):
-            of_line = list(_cut_sentence(_decode(line, file)))
-            if of_line and not sentences:
+            pieces = list(_cut_sentence(_decode(line, file)))
+            if pieces and not sentences:
                 first_line = number
-            sentences += of_line
-            if sentences and (not of_line or len(sentences) >= MAX_SENTENCES):
+            sentences += pieces
+            if sentences and (not pieces or len(sentences) >= MAX_SENTENCES):
                 yield Document(tuple(sentences), f"{file.name}, line {first_line}", file.position - begin)
                 sentences, begin = [], file.position
         if sentences:

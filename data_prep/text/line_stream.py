@@ -9,19 +9,19 @@ from data_prep.files import utf8_command
 _READ_BYTES = 1 << 20
 
 
-def arriving_lines(source: BinaryIO, most: int | None = None) -> Iterator[list[str]]:
+def arriving_lines(source: BinaryIO, max_lines: int | None = None) -> Iterator[list[str]]:
     """Yields the lines that have arrived, without waiting for more.
 
     Args:
       source: UTF-8 text; only "\\n" ends a line.
-      most: maximum number of lines that are yielded together. Default: no limit.
+      max_lines: maximum number of lines that are yielded together. Default: no limit.
 
     Raises:
       InputError: a line is not UTF-8; the lines before it have been yielded.
     """
     done = 0
     for arrived in _arrivals(source):
-        step = most or len(arrived)
+        step = max_lines or len(arrived)
         for begin in range(0, len(arrived), step):
             lines, problem = _decode(arrived[begin : begin + step], done)
             if lines:
@@ -32,7 +32,7 @@ def arriving_lines(source: BinaryIO, most: int | None = None) -> Iterator[list[s
 
 
 def _arrivals(source) -> Iterator[list[bytes]]:
-    rest: list[bytes] = []  # of an incomplete line
+    rest: list[bytes] = []  # the beginning of an incomplete line
     while arrived := source.read1(_READ_BYTES):
         first, *others = arrived.split(b"\n")
         rest.append(first)

@@ -94,7 +94,7 @@ def _read_json_lines(
 
 
 def _text_of(row: Any, rule: str, text_field: str, source: str) -> str:
-    """The text of a JSON value, which must be an object: `rule` says so."""
+    """The text of a JSON value, which must be an object; `rule` is the message if it is not."""
     if not isinstance(row, dict):
         raise InputError(f"{rule} {source} is a {type(row).__name__}.")
     if text_field not in row:
@@ -128,7 +128,7 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
         size, total = path.stat().st_size, table.metadata.num_rows
         for number, row in enumerate(rows_of(table, [text_field]), start=1):
             source = f"{path}, row {number}"
-            # A table does not reveal the size of a row; assume that all have the same.
+            # A table does not tell the size of a row; assume that all are equal.
             yield Row(_as_text(row[text_field], text_field, source), source, size * number // total)
 
 

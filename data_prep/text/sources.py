@@ -36,7 +36,7 @@ _BLOCK = 1 << 17  # bytes
 
 
 def expand_files(patterns: str) -> list[Path]:
-    """The inputs given by a flag such as `--input_file`.
+    """The inputs that a flag such as `--input_file` names.
 
     Args:
       patterns: paths and globs, separated by commas: "books/*.txt,extra.jsonl.gz"; also "-" and

@@ -44,7 +44,7 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
       UTF-8 text.
 
     Raises:
-      InputError: there is no such dataset, configuration, split or text feature, or it cannot be downloaded.
+      InputError: the dataset, configuration, split or text feature does not exist, or cannot be downloaded.
 
     >>> list(read_tfds("tfds:glue/sst2:validation[:1]", "sentence"))
     [b"it 's a charming and often affecting journey . "]
@@ -81,7 +81,7 @@ def tfds_examples(tfds: Any, builder: Any, split: str, decoders: Any = None) -> 
     """The examples of one split as NumPy values, in the order of its files.
 
     Raises:
-      InputError: there is no such split.
+      InputError: the split does not exist.
     """
     try:
         dataset = builder.as_dataset(

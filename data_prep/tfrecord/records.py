@@ -112,7 +112,7 @@ def _content(path: Path) -> Iterator[bytes | mmap.mmap]:
 
 
 def check_not_empty(path: Path) -> None:
-    """Raises InputError if there is no such file, or nothing in it."""
+    """Raises InputError if the file is missing or empty."""
     if not path.is_file():
         raise InputError(f"There is no TFRecord file {path}.")
     if path.stat().st_size == 0:

@@ -43,7 +43,7 @@ def serialize_examples(
     '0a100a0e0a017812091a070a0501ac0200'
     """
     entries = [_entries(name, features[name], columns[name]) for name in sorted(features)]
-    bodies = [b"".join(of_example) for of_example in zip(*entries, strict=True)]
+    bodies = [b"".join(example_entries) for example_entries in zip(*entries, strict=True)]
     return [_field_header(1, len(body)) + body for body in bodies]
 
 
@@ -92,11 +92,11 @@ def varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
     >>> content.hex(" "), offsets
     ('05 7f 80 01 ac 02', array([0, 1, 2, 4, 6]))
     """
-    most = int(values.max(initial=0))
-    if most < 128:
+    largest = int(values.max(initial=0))
+    if largest < 128:
         return values.astype(np.uint8).tobytes(), np.arange(len(values) + 1)
     sizes = np.ones(len(values), np.int64)
-    for bits in range(7, most.bit_length(), 7):
+    for bits in range(7, largest.bit_length(), 7):
         sizes += values >> bits > 0
     offsets = np.concatenate([[0], sizes.cumsum()])
     content = np.empty(offsets[-1], np.uint8)

@@ -129,16 +129,19 @@ class AlbertTokenizer:
         """
         return self.encode_batch([text])[0].tolist()
 
-    def encode_batch(self, texts: list[str], most: int | None = None) -> list[np.ndarray]:
+    def encode_batch(self, texts: list[str], needed_ids: int | None = None) -> list[np.ndarray]:
         """The ids of each text, int32 [number of pieces].
 
         Args:
           texts: the texts.
-          most: the number of ids that are needed of each text. A longer text gives more, but not all.
+          needed_ids: how many ids of each text the caller needs. A longer text returns more than these, but
+            perhaps not all of its ids.
         """
         plain = [encodable(normalize(text, self.normalization)) for text in texts]
         whole = iter(self._model.encode([text for text in plain if not self._is_cut(text)], num_threads=1))
-        encoded = [self._ids_of_parts(text, most) if self._is_cut(text) else next(whole) for text in plain]
+        encoded = [
+            self._ids_of_parts(text, needed_ids) if self._is_cut(text) else next(whole) for text in plain
+        ]
         ends = np.cumsum([len(ids) for ids in encoded], dtype=np.int64)
         parts, counts = self.digit_comma.expand(np.fromiter(chain.from_iterable(encoded), np.int32))
         ends = np.append(0, np.cumsum(counts))[ends].tolist()
@@ -148,7 +151,7 @@ class AlbertTokenizer:
     @cached_property
     def cuts(self) -> Cuts | None:
         """Where long texts may be cut; computed on first use."""
-        return Cuts.of_model(self._model)
+        return Cuts.from_model(self._model)
 
     def _is_cut(self, plain: str) -> bool:
         return len(plain) > LONGEST_WHOLE and self.cuts is not None
@@ -156,12 +159,12 @@ class AlbertTokenizer:
     def _parts(self, plain: str) -> Iterator[Part]:
         return cast(Cuts, self.cuts).parts(plain)
 
-    def _ids_of_parts(self, plain: str, most: int | None) -> list[int]:
+    def _ids_of_parts(self, plain: str, needed_ids: int | None) -> list[int]:
         ids: list[int] = []
         for part in self._parts(plain):
             found = self._model.encode(part.text)[part.lead_ids :]
             ids += found[ids[-1:] == found[:1] == [self.unk_id] :]
-            if most is not None and len(ids) > most:
+            if needed_ids is not None and len(ids) > needed_ids:
                 break
         return ids
 
@@ -251,8 +254,8 @@ def load_sentencepiece(content: bytes) -> sentencepiece.SentencePieceProcessor:
         pieces = [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(content).pieces]
     except DecodeError as error:
         raise RuntimeError(str(error)) from None
-    # Bytes are what protobuf returns for text that is not UTF-8; a null character would end the process, and so
-    # would a piece of 100,000 characters, since SentencePiece's tree calls itself for each.
+    # protobuf returns bytes for text that is not UTF-8. A null character would end the process, and so would a
+    # piece of 100,000 characters, over which SentencePiece recurses.
     if any(isinstance(piece, bytes) or "\0" in piece or len(piece) > _LONGEST_PIECE for piece in pieces):
         raise RuntimeError("a piece is not text, or too long")
     processor = sentencepiece.SentencePieceProcessor()

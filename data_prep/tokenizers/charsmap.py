@@ -1,4 +1,4 @@
-"""SentencePiece's table of characters, which texts a model's own normalization replaces: read and compiled."""
+"""Reads and compiles SentencePiece's table of characters, the texts that a model's own normalization replaces."""
 
 import io
 import tempfile
@@ -10,7 +10,7 @@ import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-SEPARATOR = "\ue000"  # a character for private use: no rule combines it with others
+SEPARATOR = "\ue000"  # a private-use character, which no rule combines with others
 _MOST_PREFIXES = 1 << 22  # of keys; a damaged table may have any number
 _RULE_WITHOUT_EFFECT = "ffff\tfffd\n"  # the trainer refuses an empty table
 
@@ -29,14 +29,14 @@ def charsmap_keys(charsmap: bytes) -> list[str]:
     units = np.frombuffer(charsmap, "<u4", int.from_bytes(charsmap[:4], "little") // 4, 4).astype(np.int64)
     places, labels, has_value = np.arange(len(units)), units & 0x800000FF, (units >> 8 & 1).astype(bool)
     # A unit is a child of those whose offset leads to it by its label, a byte.
-    families, of_child = places ^ (units >> 10) << ((units & (1 << 9)) >> 6), places ^ labels
+    families, child_keys = places ^ (units >> 10) << ((units & (1 << 9)) >> 6), places ^ labels
     children = places[(labels > 0) & (labels < 256)]
-    children = children[np.argsort(of_child[children], kind="stable")]
-    begins, ends = (np.searchsorted(of_child[children], families, side) for side in ("left", "right"))
+    children = children[np.argsort(child_keys[children], kind="stable")]
+    begins, ends = (np.searchsorted(child_keys[children], families, side) for side in ("left", "right"))
     keys, texts, nodes, seen = list[str](), [b""], np.zeros(1, np.int64), 0
     while texts:  # all prefixes of one length at a time
         seen += len(texts)
-        if seen > _MOST_PREFIXES:  # the array shares ends of keys: its size is no bound
+        if seen > _MOST_PREFIXES:  # keys share their ends in the array, so its size is no limit
             raise ValueError("the table of characters has too many keys")
         counts = ends[nodes] - begins[nodes]
         rows = np.repeat(np.arange(len(nodes)), counts)

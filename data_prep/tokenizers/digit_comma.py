@@ -12,7 +12,7 @@ SPACE = "▁"  # U+2581, how SentencePiece writes a space
 
 
 class DigitCommaTable(NamedTuple):
-    """For each of V pieces the parts that replace it, in most cases the piece itself.
+    """For each of V pieces, the parts that replace it: in most cases only the piece itself.
 
     Attributes:
       splits: int32 [V + 1], the parts of piece i are `splits[i]` up to `splits[i + 1]`.

@@ -1,13 +1,16 @@
 """Where a long text may be cut so that its parts have the pieces of the whole.
 
-SentencePiece joins the unknown characters of a run one by one, in a time that grows with the square of the run's
-length, needs 30 bytes of memory for each byte of a text, and hears no signal. Long texts are therefore encoded in
-parts. A cut between two characters changes nothing if SentencePiece's own normalization leaves both as they are
-and joins them in none of its rules, and if no piece of the vocabulary has one behind the other: then every
-segmentation of the text, by score (Unigram) or by merges (BPE), has a boundary there, and what is best before it
-does not depend on what follows. Three things are put right. SentencePiece puts a space in front of a text: a known
-character, the lead, takes its place, and its pieces are dropped. A run of unknown characters that is cut gives
-<unk> once. And scores are summed from the begin of each part, which is more exact: float32 keeps seven digits.
+SentencePiece joins a run of unknown characters one by one, in a time that grows with the square of its length. It
+needs 30 bytes of memory for each byte of a text, and no signal interrupts it. Long texts are therefore encoded in
+parts. A cut between two characters changes nothing if SentencePiece's own normalization keeps both and combines
+them in no rule, and if no piece of the vocabulary contains one after the other. Then every segmentation of the
+text, by score (Unigram) or by merges (BPE), has a boundary between them, and the best segmentation before it does
+not depend on what follows. Three things need care:
+
+- SentencePiece puts a space in front of a text. A known character, the lead, takes its place, and the lead's
+  pieces are dropped.
+- A run of unknown characters that is cut gives one <unk>.
+- Scores are summed from the beginning of each part, which is more exact: float32 keeps seven digits.
 """
 
 from collections.abc import Iterator
@@ -52,7 +55,7 @@ class Cuts:
     Attributes:
       lead: the character that comes before each part but the first.
       lead_ids: the number of its pieces.
-      joined: int64 [pairs], sorted keys of the neighbours that a piece or a rule of the normalization has.
+      joined: int64 [pairs], sorted keys of the pairs of neighbours in pieces and in rules of the normalization.
       roles: uint8 [code points], BEGINS and ENDS of each character that may begin and end a part; the last entry
         holds for all code points beyond it.
     """
@@ -66,11 +69,8 @@ class Cuts:
     roles: np.ndarray
 
     @classmethod
-    def of_model(cls, model: sentencepiece.SentencePieceProcessor) -> "Cuts | None":
-        """Those of a vocabulary; None if no place is safe.
-
-        That is so if pieces end with their space, or are whole words.
-        """
+    def from_model(cls, model: sentencepiece.SentencePieceProcessor) -> "Cuts | None":
+        """The cuts of a vocabulary; None if no place is safe: its pieces end with a space or are whole words."""
         proto = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
         spec, rules = proto.trainer_spec, proto.normalizer_spec
         by_rules = _neighbours_in_rules(rules.precompiled_charsmap)
@@ -134,7 +134,7 @@ def _key(first: str, second: str) -> int:
 
 
 def _shortened(table: np.ndarray) -> np.ndarray:
-    """A table without the equal values at its end, but for one."""
+    """A table without the repeated values at its end, except one."""
     return table[: np.flatnonzero(table != table[-1])[-1] + 2]
 
 

@@ -14,7 +14,7 @@ from data_prep.tokenizers.vocabulary import Tokenizer
 
 MASK = "[MASK]"
 GONE = -1  # in place of an id
-_OTHER_MASKS = re.compile(r"<mask>|\[mask\]", re.IGNORECASE)  # of other models, and misspelt
+_OTHER_MASKS = re.compile(r"<mask>|\[mask\]", re.IGNORECASE)  # the masks of other models, and misspelt ones
 
 
 class MaskedTexts:
@@ -35,8 +35,8 @@ class MaskedTexts:
         encoded = self._tokenizer.encode_batch([part for each in parts for part in each])
         ends = np.cumsum([0, *map(len, parts)]).tolist()
         return [
-            self._joined(of_text, encoded[begin:end])
-            for of_text, (begin, end) in zip(parts, pairwise(ends), strict=True)
+            self._joined(text_parts, encoded[begin:end])
+            for text_parts, (begin, end) in zip(parts, pairwise(ends), strict=True)
         ]
 
     def _joined(self, parts: list[str], encoded: list[np.ndarray]) -> np.ndarray:
@@ -63,7 +63,7 @@ class MaskedTexts:
 
 
 def check_masks(texts: Sequence[str]) -> None:
-    """Raises InputError if a text without [MASK] has the mask of other models, for which there is no answer."""
+    """Raises InputError if a text has another model's mask instead of [MASK]."""
     for number, text in enumerate(texts):
         if MASK not in text and (other := _OTHER_MASKS.search(text)):
             raise InputError(f"The mask is {MASK}, in capital letters. Received {other[0]} in text {number}.")

@@ -17,7 +17,7 @@ import numpy as np
 from data_prep.errors import InputError
 
 SIGMA = "Σ"
-# In parts, since sorting a run of marks, which are dropped, takes a time that grows with the square of its length.
+# In parts, since the time to sort a run of marks, which are dropped, grows with the square of its length.
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]{1,1000}")
 WHITE_SPACE = np.array([chr(i).isspace() for i in range(0x3002)])  # str.split's; U+3000 is the last
 _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three planes
@@ -25,7 +25,7 @@ _FOLDING_ENDS = 0x30000  # Unicode has nothing to fold beyond its first three pl
 
 @dataclass(frozen=True)
 class Normalization:
-    """How text becomes plain text, which belongs to a vocabulary; the defaults are those of the released models.
+    """How a vocabulary's texts become plain text; the defaults are those of the released models.
 
     Attributes:
       do_lower_case: convert to lower case.
@@ -44,11 +44,11 @@ class Normalization:
         Raises:
           InputError: a value is not true or false; the message names `source`.
         """
-        given = {each.name: values[each.name] for each in fields(cls) if each.name in values}
-        for name, value in given.items():
+        known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
+        for name, value in known.items():
             if not isinstance(value, bool):
                 raise InputError(f"{source}: `{name}` must be true or false. Received {value!r}.")
-        return cls(**given)
+        return cls(**known)
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={str(value).lower()}" for name, value in asdict(self).items())

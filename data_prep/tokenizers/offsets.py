@@ -34,11 +34,11 @@ from data_prep.tokenizers.normalization import (
 )
 
 _ARRAYS = ("rows", "splits", "values", "visible")
-_MOST_BYTES = 64 << 20  # of the tables; there are 2 million bytes
+_MOST_BYTES = 64 << 20  # a limit for the tables, which have 2 million bytes
 
 
 def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarray:
-    """Which characters of plain text the model's own normalization does not reduce to white space.
+    """The characters of plain text that the model's own normalization does not reduce to white space.
 
     Returns:
       bool [code points]; its last entry, True, holds for all code points beyond it.
@@ -65,7 +65,7 @@ def normalized_characters(model: sentencepiece.SentencePieceProcessor) -> dict[s
 
 @dataclass(frozen=True)
 class OffsetTables:
-    """What offsets need of every character.
+    """Tables of all characters, for offsets.
 
     Attributes:
       folding: from original to plain text.
@@ -145,7 +145,7 @@ class Locator:
       model: the SentencePiece model.
       normalization: from original to plain text.
       rewriting: the digit-comma rule.
-      tables: those of the model and the normalization.
+      tables: the tables of the model and the normalization.
 
     Attributes:
       visible: bool [code points], from `visible_characters`.

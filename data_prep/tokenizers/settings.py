@@ -1,4 +1,4 @@
-"""The flags of `albert vocab`, and those by which the other commands take a vocabulary. Imports nothing heavy."""
+"""The flags of `albert vocab`, and those for a vocabulary of other commands. Imports nothing slow."""
 
 import os
 from dataclasses import dataclass
@@ -54,12 +54,12 @@ class VocabularySettings:
 
 
 def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) -> str:
-    """The vocabulary file given by one of two flags.
+    """The vocabulary file that one of two flags names.
 
     As in the original, the list of a SentencePiece model's pieces, NAME.vocab, may be given beside NAME.model.
 
     Raises:
-      InputError: neither is given, or two vocabularies, or the file's extension belongs to the other flag.
+      InputError: no vocabulary or two are named, or the file's extension belongs to the other flag.
 
     >>> vocabulary_from_flags("30k-clean.model", "30k-clean.vocab")
     '30k-clean.model'

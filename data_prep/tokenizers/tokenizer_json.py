@@ -65,7 +65,7 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
 
 
 def other_ids(path: Path) -> str:
-    """The texts to which transformers may give other ids from a file than the vocabulary read from it, or "".
+    """The kinds of texts for which transformers may compute other ids from a file than we do, in words, or "".
 
     A file that `write_tokenizer_json` wrote, or transformers after loading it, gives the same ones.
     """
@@ -139,7 +139,7 @@ def _scored(model: dict[str, Any]) -> list[tuple[str, float]]:
 
 
 def _own_rules(steps: list[Step], before: list[Step], proto: Any, path: Path) -> Normalization:
-    """What `write_tokenizer_json` wrote a file from."""
+    """The rules that `write_tokenizer_json` wrote into a file."""
     spec, names = proto.normalizer_spec, [step["type"] for step in before]
     in_words = "WhitespaceSplit" in names
     tables = [_charsmap(step, path) for step in steps if step["type"] == "Precompiled"]
@@ -156,7 +156,7 @@ def _own_rules(steps: list[Step], before: list[Step], proto: Any, path: Path) ->
 
 def _rules_as_table(steps: list[Step], before: list[Step], proto: Any, path: Path) -> Normalization:
     """The normalizers of transformers, which treat each character on its own, as the model's table."""
-    from tokenizers import normalizers  # only here and in tokenizer_json_writing.py
+    from tokenizers import normalizers  # imported here, since only this and tokenizer_json_writing.py need it
 
     replaced, names = [], []
     for step in steps:

@@ -29,7 +29,7 @@ _TRAINER = sentencepiece_model_pb2.TrainerSpec
 NEVER = " "  # begins the names of pieces that no text has: a space in a text becomes ▁
 _BREAK, _STOP = "\ufffe", "\uffff"  # not characters, so no text has them
 _MOST_MARKS = 3  # of one composed character: ᾂ
-# What may belong to the character before it, in Unicode's sense.
+# Characters that may combine with the one before them, in Unicode's sense.
 BEFORE_MARKS = r"(?<=\S)(?=[^\p{L}\p{N}\p{P}\p{S}\s]|[\x{e33}\x{eb3}\x{ff9e}\x{ff9f}\x{1f3fb}-\x{1f3ff}])"
 # Python's rule for Σ at the end of a word; tokenizers' Lowercase knows only σ.
 _CASED, _IGNORED = r"[\p{Cased}&&[^\p{Case_Ignorable}]]", r"\p{Case_Ignorable}*"
@@ -51,12 +51,12 @@ def _precompiled(charsmap: bytes) -> Step:
     return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")}
 
 
-# Steps by which a file says what it was written from: Normalization's rules and those of the model.
+# Steps that record what a file was written from: the rules of Normalization and of the model.
 REMOVE_STOP = _replace_string(_STOP, "")  # keep_accents
 REMOVE_SPACE = [_replace(" {2,}", " "), _replace(r"\A | \z", "")]
 REMOVE_EXTRA_SPACES = [_replace("  +", " "), _replace(rf"\A |[ {SPACE}]+\z", "")]  # remove_extra_whitespaces
 PREFIX, SUFFIX = {"type": "Prepend", "prepend": SPACE}, _replace(r"(?!\A)\z", SPACE)  # add_dummy_prefix
-# What treats texts in other ways in tokenizers than in SentencePiece, or has done so.
+# Texts that tokenizers treats, or once treated, differently from SentencePiece.
 _LINES = (
     "The captain sailed past 300 apples, in 1987.",
     "PEOPLE and Café №5, ﬁre, ½ … ﷺ Ⅷ cafe\u0301s \u0301a\u0315\u0300\u05ae\u0300b e\u0301\u0302 q\u0301\u0323",
@@ -84,7 +84,7 @@ def write_tokenizer_json(vocabulary: Vocabulary, path: Path) -> str:
     Returns:
       What transformers computes differently, in a sentence without a full stop; usually nothing.
     """
-    from tokenizers import Tokenizer  # only here: nothing else needs it
+    from tokenizers import Tokenizer  # imported here, since nothing else needs it
 
     tokenizer = vocabulary.tokenizer()
     assert isinstance(tokenizer, AlbertTokenizer)
@@ -123,7 +123,7 @@ def _not_written(example: str, kind: str) -> str:
 
 
 def is_tie(tokenizer: AlbertTokenizer, scores: Sequence[float], ours: list[int], theirs: list[int]) -> bool:
-    """Whether two segmentations have the same score but for rounding, which then chooses."""
+    """Whether two segmentations have the same score, except for rounding, which then decides."""
     texts = ["".join(tokenizer.pieces[i] for i in ids) for ids in (ours, theirs)]
     sums = [sum(scores[i] for i in ids) for ids in (ours, theirs)]
     return texts[0] == texts[1] and math.isclose(*sums, rel_tol=1e-6)
@@ -136,7 +136,7 @@ def _trial_lines(proto: Any, rules: Normalization) -> Iterator[str]:
     texts = [text for text in texts if not _NUMBER.search(text)]
     yield from _in_lines(texts)
     yield from _in_lines(unicodedata.normalize("NFD", text.upper()) for text in texts)
-    # Of other planes, tokenizers does not compose what is new in Unicode.
+    # Only the first plane: in others, tokenizers does not compose what is new in Unicode.
     keys = charsmap_keys(proto.normalizer_spec.precompiled_charsmap)
     # Of 200,000 Korean syllables in three letters a fiftieth.
     keys = [key for i, key in enumerate(keys) if i % 50 == 0 or not _is_syllable_of_three(key)]
@@ -215,7 +215,7 @@ def _text_steps(proto: Any, rules: Normalization) -> tuple[list[Step], list[Step
         _precompiled(_table_of_characters(model, rules)),
     ]
     if spec.precompiled_charsmap:
-        steps.append(_precompiled(spec.precompiled_charsmap))  # has no more effect, but a reader needs it
+        steps.append(_precompiled(spec.precompiled_charsmap))  # without effect here, but a reader needs it
     steps.append(remove_break)
     if model.normalize("\u1112\u1161").strip(SPACE) == "하":
         # Precompiled replaces no sequences of characters.
@@ -273,7 +273,7 @@ def _ranges(codes: Iterable[int]) -> str:
 
 
 def _names(proto: Any, tokenizer: AlbertTokenizer) -> list[str]:
-    """The pieces, those that the model does not find in texts under names that no text has."""
+    """The pieces; those that the model does not find in texts get names that occur in no text."""
     are_split = np.diff(tokenizer.digit_comma.splits) > 1
     specials = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id)
     return [

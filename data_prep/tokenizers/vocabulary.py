@@ -108,7 +108,7 @@ class Vocabulary:
 def load_tokenizer(
     spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool | None = None
 ) -> Tokenizer:
-    """Makes the tokenizer of the vocabulary file given by one of two flags.
+    """Makes the tokenizer of the vocabulary file that one of two flags names.
 
     Raises:
       InputError: as in `vocabulary_from_flags` and `Vocabulary.read`, or the file is not a vocabulary.
@@ -129,7 +129,7 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
     """The normalization in the file beside a vocabulary: ours, or Hugging Face's tokenizer_config.json.
 
     Returns:
-      None if there is no such file.
+      None if neither file exists.
 
     Raises:
       InputError: the file is damaged, or has rules for words that are not BERT's.
@@ -153,7 +153,7 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
 
 
 def wordpiece_normalization(do_lower_case: Any, strip_accents: Any, source: str) -> Normalization:
-    """The normalization of two settings of Hugging Face; `strip_accents` None means as `do_lower_case`.
+    """The normalization of two settings of Hugging Face; without `strip_accents`, `do_lower_case` decides.
 
     Raises:
       InputError: they contradict each other, or are not true or false; the message names `source`.

@@ -19,7 +19,7 @@ class VocabularyReport:
     """The content of PREFIX.report.json, which `albert vocab` writes.
 
     Attributes:
-      measured_on: "held-out sentences", "eval_file", or "training sentences" if there are too few to hold any
+      measured_on: "held-out sentences", "eval_file", or "training sentences" if they are too few to hold any
         out.
       vocab_size: V.
       trained_sentences: number of sentences the vocabulary was trained on.

@@ -30,7 +30,7 @@ from data_prep.tokenizers.vocabulary import write_normalization
 from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
 
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
-_EVAL_FILE = "eval_file"  # in reports, what a vocabulary was measured on
+_EVAL_FILE = "eval_file"  # the value of `measured_on` for --eval_file
 _HELDOUT_SHARE = 100  # one sentence in so many
 _NUM_SYMBOLS = len(("<pad>", "<unk>", *CONTROL_SYMBOLS, *USER_SYMBOLS))
 
@@ -85,7 +85,7 @@ def read_report(model_file: Path) -> VocabularyReport:
     """Reads the report of a vocabulary.
 
     Raises:
-      InputError: there is none, or it is damaged.
+      InputError: the report is missing or damaged.
     """
     path = report_file(model_file)
     return as_record(VocabularyReport, read_json_object(path), path)
@@ -121,7 +121,7 @@ def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
     """The sentences for training and for measuring, and a description of the latter."""
     seed = settings.random_seed % 2**64
     training = Reservoir(settings.max_sentences, np.random.default_rng(seed))
-    # With draws of its own, so that the vocabulary does not depend on what it is measured on.
+    # With its own draws, so that the vocabulary does not depend on the text for measuring.
     evaluation = Reservoir(settings.max_eval_sentences, np.random.default_rng([seed, 1]))
     for sentence in _sentences(settings.input_file, settings):
         held_out = settings.eval_file is None and _is_held_out(sentence, settings.random_seed)

@@ -80,9 +80,9 @@ class WordPieceTokenizer:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol."""
         return list(self._ids_of(text))
 
-    def encode_batch(self, texts: list[str], most: int | None = None) -> list[np.ndarray]:
+    def encode_batch(self, texts: list[str], needed_ids: int | None = None) -> list[np.ndarray]:
         """The ids of each text, int32 [number of pieces]; see AlbertTokenizer."""
-        enough = None if most is None else most + 1
+        enough = None if needed_ids is None else needed_ids + 1
         return [np.fromiter(islice(self._ids_of(text), enough), np.int32) for text in texts]
 
     def _ids_of(self, text: str) -> Iterator[int]:

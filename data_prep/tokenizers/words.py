@@ -115,8 +115,8 @@ def character_kinds(do_lower_case: bool = True) -> np.ndarray:
         members.append((CharKind.REORDERED, filter(unicodedata.combining, characters)))
         members.append((CharKind.ACCENT, [c for c in characters if not _without_accents(c)]))
     kinds = np.zeros(len(characters), np.uint8)
-    for kind, of_kind in members:
-        kinds[[ord(c) for c in of_kind]] = kind
+    for kind, kind_members in members:
+        kinds[[ord(c) for c in kind_members]] = kind
     return kinds[: np.flatnonzero(kinds)[-1] + 2]
 
 

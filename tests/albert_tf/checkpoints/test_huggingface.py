@@ -77,7 +77,7 @@ def test_shards(directory):
         with pytest.raises(InputError, match="model.safetensors.index.json (names|must)"):
             read(directory)
     index.write_text(json.dumps({"weight_map": {**files, names[0]: "gone.safetensors"}}))
-    with pytest.raises(InputError, match="names gone.safetensors, which is not there"):
+    with pytest.raises(InputError, match="names gone.safetensors, which does not exist"):
         read(directory)
 
 

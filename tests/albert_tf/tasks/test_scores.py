@@ -52,7 +52,7 @@ def test_predictions_of_no_task(capfd):
     status, _, error = evaluate(capfd, predictions="p.tsv", gold="dev.tsv")
     assert (status, error) == (
         2,
-        "albert: --predictions needs --task, which says what they are. Received no --task.\n",
+        "albert: --predictions needs --task, which the file does not name. Received no --task.\n",
     )
 
 

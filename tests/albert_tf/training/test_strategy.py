@@ -85,7 +85,7 @@ def test_tf_config(monkeypatch):
             {"cluster": {"worker": ["2222"]}, "task": {"type": "worker", "index": 0}},
             "'2222' is not HOST:PORT",
         ),
-        ({"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}, "is there twice"),
+        ({"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}, "occurs twice"),
         ({"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}, "a part of it has the wrong type"),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_line_is_yielded_before_the_next_has_arrived():
 
 
 def test_lines_before_one_that_is_not_utf8():
-    arrived = arriving_lines(io.BytesIO(b"one\ntwo\nth\xffee\nfour\n"), most=2)
+    arrived = arriving_lines(io.BytesIO(b"one\ntwo\nth\xffee\nfour\n"), max_lines=2)
     assert next(arrived) == ["one", "two"]
     with pytest.raises(InputError, match="Line 3 has the byte 0xff at its position 2.* -f LATIN1"):
         next(arrived)
