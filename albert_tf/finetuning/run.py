@@ -138,7 +138,7 @@ class FinetuningRun:
                 self.say(f"warning: {line}")
 
     def run_seed(self, seed: int) -> dict[str, Any]:
-        """Trains one seed, if that is left to do, then evaluates and predicts with its best weights.
+        """Trains one seed, unless its training is finished, then evaluates and predicts with its best weights.
 
         Returns:
           "seed", "steps" and "best_step" of its training, and its metrics by role.

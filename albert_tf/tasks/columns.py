@@ -31,7 +31,7 @@ ANSWERS = ("label", "answer", "answer_start", "word_labels")
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of columns. For None, the first of the usual names that the file has is used.
+    """The names of columns. None stands for the first of the usual names that the file has.
 
     Attributes:
       text_a: the first text. Usual names: text_a, text, sentence1, sentence.

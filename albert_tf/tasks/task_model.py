@@ -243,7 +243,7 @@ class TaskModel(StringModel):
 
     @classmethod
     def _fits(cls, head: Head | None, arguments: dict) -> bool:
-        """Whether files hold a head that a model with these arguments can have."""
+        """Whether a head from files fits a model with these arguments; False if the files hold none."""
         return head is not None and cls.kind in head.kinds
 
     @classmethod
@@ -265,7 +265,7 @@ class TaskModel(StringModel):
                     "The model returns logits, so `loss` must be left out, or have from_logits=True. Received "
                     f"{name} of probabilities, with which a model hardly learns."
                 )
-        # Keras keeps those of an earlier `compile`.
+        # Keras would keep the loss and metrics of an earlier `compile`.
         self.loss = self._compile_loss = self._compile_metrics = None
         super().compile(optimizer, loss, *args, **kwargs)
 

@@ -54,7 +54,7 @@ def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
 
 
 def are_rows(inputs: Iterable[str]) -> bool:
-    """Whether all inputs hold rows, which are prose whatever --input_format is."""
+    """Whether all inputs hold rows, which are always prose; --input_format does not apply to them."""
     return all(rows_reader(Path(name)) for name in inputs)
 
 

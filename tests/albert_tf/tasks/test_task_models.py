@@ -285,7 +285,7 @@ def test_labels_of_texts_as_names_or_numbers(model_file):
     ],
 )
 def test_a_loss_of_probabilities_is_refused(loss):
-    """Of logits, it teaches nothing, without a word."""
+    """Computed from logits, such a loss teaches nothing, and gives no error."""
     with pytest.raises(ValueError, match="The model returns logits, so `loss` must be left out"):
         CASES["text"].build(None).compile("sgd", loss)
 
