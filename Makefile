@@ -7,7 +7,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 
 .PHONY: demo test test-all test-fast test-parts test-journeys wheel site tutorials test-data test-model test-training \
-	test-tasks test-lab test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
+	test-tasks test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -19,7 +19,6 @@ DATA = tests/data_prep
 MODEL = tests/conformance $(addprefix tests/albert_tf/,kernels model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
 TASKS = $(addprefix tests/albert_tf/,tasks finetuning)
-LAB = tests/albert_tf/lab
 FORMATS = $(addprefix tests/albert_tf/,checkpoints conversion)
 EXPORT_RUN = tests/export/test_run.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
@@ -32,7 +31,7 @@ test: lint test-parts
 # Every test: one to two hours on two cores.
 test-all: lint test-parts
 
-test-parts: test-data test-model test-training test-tasks test-lab test-formats test-export-run test-encoder-exports \
+test-parts: test-data test-model test-training test-tasks test-formats test-export-run test-encoder-exports \
 	test-exports test-rest
 
 # All tests that take less than a second: three minutes on two cores.
@@ -62,9 +61,6 @@ test-training: $(VENV)/.installed-dev
 test-tasks: $(VENV)/.installed-dev
 	$(PYTEST) $(TASKS)
 
-test-lab: $(VENV)/.installed-dev
-	$(PYTEST) $(LAB)
-
 test-formats: $(VENV)/.installed-dev
 	$(PYTEST) $(FORMATS)
 
@@ -79,7 +75,7 @@ test-exports: $(VENV)/.installed-dev
 	$(PYTEST) tests/export $(call ALL_BUT,$(EXPORT_RUN) $(ENCODER_EXPORTS))
 
 test-rest: $(VENV)/.installed-dev
-	$(PYTEST) tests $(call ALL_BUT,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(LAB) $(FORMATS) tests/export)
+	$(PYTEST) tests $(call ALL_BUT,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMATS) tests/export)
 
 # dist/albert_tf-VERSION-py3-none-any.whl
 wheel:
@@ -99,7 +95,7 @@ tutorials: $(VENV)/.installed
 # The site's pages in headless Chromium, which must be installed.
 test-site: site $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
-	$(BIN)/python -m pytest -rs tests/test_site.py tests/albert_tf/lab/test_report_in_a_browser.py
+	$(BIN)/python -m pytest -rs tests/test_site.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -23,15 +23,6 @@ COMMANDS = {
     "formats": ("export", "convert", "publish", "models"),
 }
 
-LAB_HELP = """Reproduce the paper's tables and figures with your text, your model sizes and your budget.
-
-For example:
-
-  albert lab list
-
-  albert lab table5 --output=lab --input_file='books/*.txt'
-"""
-
 app = App(
     name="albert",
     help="ALBERT from raw text to a SavedModel. `albert COMMAND --help` explains a command.",
@@ -55,7 +46,6 @@ for _module, _names in COMMANDS.items():
     _help = _descriptions(_module)
     for _name in _names:
         app.command(f"albert_cli.commands.{_module}:{_name}", name=_name, help=_help[_name])
-app.command("albert_cli.commands.lab:app", name="lab", help=LAB_HELP)
 app.register_install_completion_command(help="Let the shell complete commands and flags (bash, zsh, fish).")
 
 

@@ -13,18 +13,19 @@ _ALIKE = 0.6  # flags whose names are less similar are not suggested
 _FILTERS, _FILES = ("predict", "embed"), ("--input_file", "--input", "--output_file", "--output")
 
 
-def describe_mistake(error: Exception, words: Sequence[str], flags: Parameter) -> str:
+def describe_mistake(error: Exception, words: Sequence[str], flags: Parameter, name: str) -> str:
     """The message of an error. An unknown flag is reported before all other mistakes.
 
     Args:
       error: the user's mistake, raised by cyclopts or, with its final message, by a command.
       words: the command line after the program's name.
       flags: the style of the flags.
+      name: how the program is called.
     """
     if not isinstance(error, cyclopts.CycloptsError):
         return str(error)
     if flag := _unknown_flag(error, flags):
-        return _describe_unknown(flag, error, flags)
+        return _describe_unknown(flag, error, flags, name)
     if isinstance(error, cyclopts.MissingArgumentError) and error.argument:
         return _describe_missing(error.argument, words)
     if isinstance(error, UnusedCliTokensError):
@@ -56,7 +57,7 @@ def _unknown_flag(error: cyclopts.CycloptsError, flags: Parameter) -> str | None
     return next((flag for flag in written if known and flag not in known), None)
 
 
-def _describe_unknown(flag: str, error: cyclopts.CycloptsError, flags: Parameter) -> str:
+def _describe_unknown(flag: str, error: cyclopts.CycloptsError, flags: Parameter, program: str) -> str:
     command = " ".join(error.command_chain or ())
     original, name = INSTEAD.get(command, {}), flag.removeprefix("--")
     if advice := original.get(name) or original.get(
@@ -69,8 +70,8 @@ def _describe_unknown(flag: str, error: cyclopts.CycloptsError, flags: Parameter
             "< INPUT > OUTPUT to the command."
         )
     nearest = difflib.get_close_matches(flag, _known_flags(error, flags), n=1, cutoff=_ALIKE)
-    program = f"`albert {command} --help`" if command else "--help"
-    hint = f"Did you mean {nearest[0]}?" if nearest else f"{program} lists the flags."
+    page = f"`{program} {command} --help`" if command else "--help"
+    hint = f"Did you mean {nearest[0]}?" if nearest else f"{page} lists the flags."
     return f"Unknown option: {flag}. {hint}"
 
 

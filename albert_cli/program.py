@@ -55,7 +55,7 @@ def run(program: App, arguments: list[str] | None = None) -> int:
             _check_local(words)
             program(words, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
-        report(describe_mistake(error, words, FLAGS), "bold red")
+        report(describe_mistake(error, words, FLAGS, program.name[0]), "bold red")
         return 2
     except KeyboardInterrupt:
         report("interrupted", "bold red")

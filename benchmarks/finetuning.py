@@ -10,15 +10,12 @@ All libraries train models of the same size on the same examples. Each runs in i
 lengths, and `albert_tf_fit` trains on the same through `fit`; `albert_tf_padded` and `keras_hub` make batches of
 a fixed length; `hugging_face` pads B random examples to the longest; `hugging_face_grouped` groups similar
 lengths. A turn is a sample of the training data with the same distribution of lengths. Batches of a fixed length
-all cost the same, so a few of them are enough.
+all cost the same, so a turn has one of them.
 """
 
-import dataclasses
-import os
-import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,11 +24,23 @@ import numpy as np
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.peer_processes import Peer
-from benchmarks.finetuning_peers import PEERS, Examples
-from benchmarks.peer_settings import OURS, PeerSettings, find_peer
+from benchmarks.peers import Library, PeerSettings
+from benchmarks.processes import Peer
+from benchmarks.report import compare, markdown_table
 from data_prep.errors import InputError, check_at_least
+from data_prep.files import write_json
 
+LIBRARIES = {
+    "albert_tf": Library("ours:finetuning"),
+    "albert_tf_padded": Library("ours:finetuning", {"pad": True}),
+    "albert_tf_fit": Library("ours:finetuning_with_fit"),
+    "hugging_face": Library("hugging_face:finetuning", is_other=True),
+    "hugging_face_compiled": Library("hugging_face:finetuning", {"compiled": True}, is_other=True),
+    "hugging_face_grouped": Library("hugging_face:finetuning", {"grouped": True}, is_other=True),
+    "keras_hub": Library("keras_hub:finetuning", is_other=True),
+}
+_PADDED_LENGTH = 512  # of `albert_tf_padded`, as in the original
+_KERAS_HUB_LENGTH = 128  # of its examples; its preprocessor's default is 512
 _POOL = 64  # the number of batches that `bucketed_batches` sorts together
 _POOLS = 4  # pools of examples to read, from which each turn draws its own
 
@@ -44,78 +53,52 @@ class FinetuningBenchmarkSettings(PeerSettings):
       data_dir: folder of the task as downloaded.
       spm_model_file: SentencePiece model of the vocabulary.
       task: name of a task with one text and two classes.
-      preset: preset of the model's size.
-      num_hidden_layers: number of layers in place of the preset's, for a quick look. `albert_tf` saves time in
+      num_hidden_layers: number of layers in place of base's, for a quick look. `albert_tf` saves time in
         the last layer, which is a larger share of a shallow model.
       batch_size: number of examples per batch.
       turns: number of measured turns of each library; one more turn before them compiles and allocates.
       bucketed_batches: number of batches in a turn; Hugging Face trains on the same examples as `albert_tf`.
-      fixed_batches: number of batches of a fixed length in a turn, from the same examples.
       padded_batch_size: number of examples per batch of `albert_tf_padded`, if --batch_size sequences of its
         length do not fit into memory.
-      padded_length: length of `albert_tf_padded`'s batches in tokens.
-      keras_hub_length: length of KerasHub's batches in tokens. Its preprocessor's default is 512; its examples
-        use 128.
     """
 
     data_dir: str
     spm_model_file: str
     task: str = "sst-2"
-    preset: str = "albert_base_v2"
     num_hidden_layers: int | None = None
-    peers: tuple[str, ...] = field(default=tuple(PEERS), kw_only=True)
+    peers: tuple[str, ...] = field(default=tuple(LIBRARIES), kw_only=True)
     batch_size: int = 32
     turns: int = 5
     bucketed_batches: int = 16
-    fixed_batches: int = 1
     padded_batch_size: int | None = None
-    padded_length: int = 512
-    keras_hub_length: int = 128
-    logs: Path = field(default=Path("finetuning_logs"), kw_only=True)
 
     def __post_init__(self):
-        self.check_peers(PEERS)
-        check_at_least(1, self, "batch_size", "turns", "fixed_batches", "padded_batch_size")
+        self.check_peers(LIBRARIES)
+        check_at_least(1, self, "batch_size", "turns", "padded_batch_size")
         if not 1 <= self.bucketed_batches <= _POOL:
             raise InputError(
                 f"--bucketed_batches must be from 1 to {_POOL}. Received {self.bucketed_batches}."
             )
 
-    def batches_of(self, peer: str) -> int:
-        """The number of a library's batches in a turn, at most what the turn's examples allow."""
-        fixed = peer in ("albert_tf_padded", "keras_hub")
-        return min(self.fixed_batches, self.bucketed_batches) if fixed else self.bucketed_batches
-
-    def shape_of(self, peer: str) -> tuple[int, int]:
-        """B, and the longest T."""
-        if peer == "albert_tf_padded":
-            return self.padded_batch_size or self.batch_size, self.padded_length
-        return self.batch_size, self.keras_hub_length if peer == "keras_hub" else self.padded_length
-
 
 def main(settings: FinetuningBenchmarkSettings) -> dict[str, Any]:
     """Measures all libraries, prints a table for each dtype and returns the report."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    config = AlbertConfig.from_preset(settings.preset)
-    layers = settings.num_hidden_layers or config.num_hidden_layers
-    report = settings.new_report()
-    report |= {"preset": settings.preset, "num_hidden_layers": layers, "runs": []}
+    layers = settings.num_hidden_layers or AlbertConfig().num_hidden_layers
+    report = {**settings.report(), "num_hidden_layers": layers}
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "examples.npz")
-        config_file = Path(folder, "config.json")
+        file = Path(folder, "examples.json")
         vocab_size = write_examples(settings, file)
-        dataclasses.replace(config, vocab_size=vocab_size, num_hidden_layers=layers).to_json_file(config_file)
+        config = AlbertConfig(vocab_size=vocab_size, num_hidden_layers=layers)
         for dtype in settings.dtypes:
-            report["runs"].append({"dtype": dtype})
-            for peers in measure(settings, file, config_file, dtype):
-                report["runs"][-1]["peers"] = compare_with_ours(peers)
-                settings.write(report)
+            rows = rows_of(measure(settings, file, config, dtype))
+            report["runs"].append({"dtype": dtype, "peers": rows})
+            settings.write(report)
             print(turn_table(report["runs"][-1]), flush=True)
     return report
 
 
 def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
-    """Writes the examples of all turns to a file of arrays and returns the size of the vocabulary."""
+    """Writes the examples of all turns to a file and returns the size of the vocabulary."""
     from albert_tf.tasks.examples import Problems
     from albert_tf.tasks.features import text_features
     from albert_tf.tasks.reading import read_examples
@@ -128,21 +111,18 @@ def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
     tokenizer = load_tokenizer(settings.spm_model_file, None, True)
     examples = read_examples(task, settings.data_dir, "train", Problems())
     chosen = np.random.default_rng(0).permutation(len(examples))[: _POOLS * _POOL * settings.batch_size]
-    # All libraries get the texts truncated as --keras_hub_length requires.
-    longest = min(settings.padded_length, settings.keras_hub_length)
-    features = text_features([examples[row] for row in chosen], tokenizer, longest, task.labels)
+    # All libraries get the texts truncated as KerasHub's length requires.
+    texts = [examples[row] for row in chosen]
+    features = text_features(texts, tokenizer, _KERAS_HUB_LENGTH, task.labels)
     lengths = np.array([len(arrays["input_ids"]) for arrays in features], np.int32)
-    rows = [
-        row
+    turns = [
+        [
+            {"input_ids": features[row]["input_ids"].tolist(), "label": int(features[row]["label"])}
+            for row in sample(lengths, settings.batch_size, settings.bucketed_batches, turn)
+        ]
         for turn in range(settings.turns + 1)
-        for row in sample(lengths, settings.batch_size, settings.bucketed_batches, turn)
     ]
-    Examples(
-        np.concatenate([features[row]["input_ids"] for row in rows]),
-        lengths[rows],
-        np.array([features[row]["label"] for row in rows], np.int32),
-        per_turn=len(rows) // (settings.turns + 1),
-    ).save(file)
+    write_json(file, turns)
     return tokenizer.vocab_size
 
 
@@ -174,80 +154,64 @@ def sample(lengths: np.ndarray, batch_size: int, batches: int, seed: int) -> np.
 
 
 def measure(
-    settings: FinetuningBenchmarkSettings, file: Path, config_file: Path, dtype: str
-) -> Iterator[list[Peer]]:
-    """Runs all libraries in turns; after each turn, yields those that still run."""
-    peers = []
-    for name in settings.peers:
-        B, T = settings.shape_of(name)
-        command = [
-            settings.interpreter(name),
-            "-m",
-            "benchmarks.finetuning_peers",
-            name,
-            f"--examples={file}",
-        ]
-        command += [f"--dtype={dtype}", f"--config={config_file}", f"--batch_size={B}", f"--length={T}"]
-        peer = Peer.start(name, command, settings.logs, f"0 {min(2, settings.batches_of(name))}")
-        if peer:
-            peer.steps.clear()
-            peers.append(peer)
-        elif name == OURS:
-            raise InputError(f"{OURS} must run. Its error is in {settings.logs / f'{name}.log'}.")
-    for turn in range(1, settings.turns + 1):
-        peers = [peer for peer in peers if peer.step(f"{turn} {settings.batches_of(peer.name)}")]
-        yield peers
-    for peer in peers:
-        peer.stop()
+    settings: FinetuningBenchmarkSettings, file: Path, config: AlbertConfig, dtype: str
+) -> list[Peer]:
+    """Makes all libraries train in turns; returns those that have taken all."""
+    setup = {"file": str(file), "config": config.to_dict(), "dtype": dtype, "B": settings.batch_size}
+    setup |= {"length": _PADDED_LENGTH, "batches": settings.bucketed_batches}
+    padded = {"batches": 1, "B": settings.padded_batch_size or settings.batch_size}
+    options = {"albert_tf_padded": padded, "keras_hub": {"batches": 1, "length": _KERAS_HUB_LENGTH}}
+    libraries = {name: LIBRARIES[name] for name in settings.peers}
+    first, *turns = ({"number": number} for number in range(settings.turns + 1))
+    return settings.measure(libraries, setup, [first], turns, options)
 
 
-def compare_with_ours(peers: Sequence[Peer]) -> dict[str, dict]:
-    """Medians over turns by the clock, and by user CPU time, which other work on the machine affects less."""
-    ours = find_peer(peers)
-    rows = {}
+def rows_of(peers: Sequence[Peer]) -> dict[str, dict[str, Any]]:
+    """The libraries' figures."""
+    others = [name for name, library in LIBRARIES.items() if library.is_other]
+    rows = compare(peers, lambda peer: [reply["examples"] for reply in peer.replies], others)
     for peer in peers:
-        steps = peer.steps
-        rows[peer.name] = {
-            "batch_size": steps[0]["examples"] / steps[0]["batches"],
-            "batches_a_turn": steps[0]["batches"],
-            "tokens_per_example": sum(step["padded_tokens"] for step in steps)
-            / sum(step["examples"] for step in steps),
-            "peak_megabytes": max(step["peak_megabytes"] for step in steps),
-            "first_turn_seconds": peer.first_step_seconds,
-            "last_loss": steps[-1]["loss"],
+        examples = sum(reply["examples"] for reply in peer.replies)
+        rows[peer.name] |= {
+            "batch_size": examples / sum(reply["batches"] for reply in peer.replies),
+            "tokens_per_example": sum(reply["padded_tokens"] for reply in peer.replies) / examples,
+            "last_loss": peer.replies[-1]["loss"],
         }
-        for kind in ("seconds", "user_seconds"):
-            rates = [step["examples"] / step[kind] for step in steps]
-            our_rates = [step["examples"] / step[kind] for step in ours.steps]
-            times = [mine / theirs for mine, theirs in zip(our_rates, rates, strict=True)]
-            rows[peer.name][f"examples_per_{kind.removesuffix('s')}"] = statistics.median(rates)
-            # The median of each turn's ratio, because within a turn the libraries run right after each other.
-            rows[peer.name][f"albert_tf_times_by_{kind}"] = statistics.median(times)
-            rows[peer.name][f"range_of_times_by_{kind}"] = [min(times), max(times)]
-            rows[peer.name][kind] = [round(step[kind], 3) for step in steps]
     return rows
 
 
-def turn_table(run: dict) -> str:
+def turn_table(run: dict[str, Any]) -> str:
     """A run as a Markdown table."""
-    lines = [
-        f"{run['dtype']}; tokens with padding; how many times faster albert_tf is, with the range over the turns",
+
+    def times(row: dict[str, Any], clock: str) -> str:
+        low, high = row[f"range_of_times_by_{clock}"]
+        return f"{row[f'albert_tf_times_by_{clock}']:.2f} ({low:.2f} to {high:.2f})"
+
+    header = (
         "",
-        "| | B | tokens/example | examples/s | examples/core s | albert_tf, times | by core s | MB |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name, row in run["peers"].items():
-        times = [
-            f"{row[f'albert_tf_times_by_{kind}']:.2f} ({low:.2f} to {high:.2f})"
-            for kind in ("seconds", "user_seconds")
-            for low, high in [row[f"range_of_times_by_{kind}"]]
-        ]
-        lines.append(
-            f"| {name} | {row['batch_size']:.0f} | {row['tokens_per_example']:.1f} "
-            f"| {row['examples_per_second']:.2f} | {row['examples_per_user_second']:.2f} "
-            f"| {times[0]} | {times[1]} | {row['peak_megabytes']:.0f} |"
+        "B",
+        "tokens/example",
+        "examples/s",
+        "examples/core s",
+        "albert_tf, times",
+        "by core s",
+        "MB",
+    )
+    rows = [
+        (
+            name,
+            f"{row['batch_size']:.0f}",
+            f"{row['tokens_per_example']:.1f}",
+            f"{row['per_second']:.2f}",
+            f"{row['per_user_second']:.2f}",
+            times(row, "seconds"),
+            times(row, "user_seconds"),
+            f"{row['peak_megabytes']:.0f}",
         )
-    return "\n".join(lines) + "\n"
+        for name, row in run["peers"].items()
+    ]
+    title = f"{run['dtype']}; albert_tf is how many times faster, with the range over the turns"
+    return f"{title}\n\n{markdown_table(header, rows)}\n"
 
 
 if __name__ == "__main__":

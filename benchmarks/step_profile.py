@@ -22,7 +22,9 @@ import tensorflow as tf
 from albert_cli import program
 from albert_tf import load_pretrained
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.training_step import make_training_step, random_training_batch
+from benchmarks.batches import training_batch
+from benchmarks.libraries.ours import make_training_step
+from benchmarks.report import markdown_table
 
 # Part of an operation type's name -> its purpose; the first match counts.
 PURPOSES = {
@@ -110,16 +112,13 @@ def main(settings: StepProfileSettings) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     source = settings.init_checkpoint
     config = load_pretrained(source).model.config if source else AlbertConfig()
-    step = make_training_step(
-        config, random_training_batch(*settings.shape, config.vocab_size), settings.dtype
-    )
+    step = make_training_step(config, training_batch(*settings.shape, config.vocab_size), settings.dtype)
     for _ in range(2):
         step()
     totals = by_purpose(operation_seconds(step))
     total = sum(totals.values())
-    print(f"{total:.2f} s\n\n| | share |\n|---|---|")
-    for what, spent in totals.items():
-        print(f"| {what} | {spent / total:.1%} |")
+    rows = [(what, f"{spent / total:.1%}") for what, spent in totals.items()]
+    print(f"{total:.2f} s\n\n{markdown_table(('', 'share'), rows)}")
 
 
 if __name__ == "__main__":

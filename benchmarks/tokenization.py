@@ -10,21 +10,23 @@ of ids, so it is an upper bound for any ALBERT tokenizer built on it.
 """
 
 import json
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
 from albert_cli import program
 from data_prep.errors import check_at_least
+from data_prep.files import read_text
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.normalization import normalize
+
+Variants = dict[str, Callable[[], Any]]
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,17 @@ def main(settings: TokenizationSettings) -> None:
     batches = [lines[i : i + B] for i in range(0, len(lines), B)]
     tokenizer = AlbertTokenizer(settings.spm_model_file)
     variants = {**python_variants(tokenizer, batches), **graph_variants(tokenizer, batches)}
-    seconds = interleaved(variants, settings.runs)
-
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for run in range(settings.runs + 1):  # the first is not counted
+        for name, variant in variants.items():
+            start = time.perf_counter()
+            variant()
+            if run:
+                seconds[name].append(time.perf_counter() - start)
     tokens = sum(len(ids) for ids in tokenizer.encode_batch(lines))
     rates = {name: tokens / statistics.median(times) for name, times in seconds.items()}
     result = {
         "lines": len(lines),
-        "bytes": sum(len(line.encode("utf-8")) for line in lines),
         "tokens": tokens,
         "batch_size": B,
         "runs": settings.runs,
@@ -75,35 +81,28 @@ def main(settings: TokenizationSettings) -> None:
 def read_lines(input_file: str, most_bytes: int) -> list[str]:
     """The first non-blank lines of the files, up to a number of bytes."""
     lines: list[str] = []
-    read = 0
     for path in expand_files(input_file):
-        for line in Path(path).read_text(encoding="utf-8").splitlines():
-            if read >= most_bytes:
+        for line in filter(str.strip, read_text(path).splitlines()):
+            if most_bytes <= 0:
                 return lines
-            if line.strip():
-                lines.append(line)
-                read += len(line.encode("utf-8"))
+            lines.append(line)
+            most_bytes -= len(line.encode("utf-8"))
     return lines
 
 
-def python_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict[str, Callable[[], None]]:
+def python_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> Variants:
     """Bare SentencePiece and the class, without and with offsets."""
     bare = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.serialized_model)
     normalized = [[normalize(line) for line in lines] for lines in batches]
-
-    def each(function: Callable, inputs: list) -> Callable[[], None]:
-        return lambda: [function(lines) for lines in inputs] and None
-
     return {
-        "sentencepiece": each(lambda lines: bare.encode(lines, num_threads=1), normalized),
-        "class": each(tokenizer.encode_batch, batches),
-        "class_with_offsets": each(tokenizer.encode_batch_with_offsets, batches),
+        "sentencepiece": lambda: [bare.encode(lines, num_threads=1) for lines in normalized],
+        "class": lambda: [tokenizer.encode_batch(lines) for lines in batches],
+        "class_with_offsets": lambda: [tokenizer.encode_batch_with_offsets(lines) for lines in batches],
     }
 
 
-def graph_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict[str, Callable[[], None]]:
+def graph_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> Variants:
     """The graph in a tf.data pipeline, and tensorflow-text's bare SentencePiece op in its place."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
     import tensorflow_text as tf_text
 
@@ -119,27 +118,15 @@ def graph_variants(tokenizer: AlbertTokenizer, batches: list[list[str]]) -> dict
     cached = lines.cache().with_options(options)
     list(cached)
 
-    def drained(function: Callable) -> Callable[[], None]:
+    def drained(function: Callable) -> Callable[[], Any]:
         dataset = cached.map(function)
-        return lambda: [None for _ in dataset] and None
+        return lambda: [None for _ in dataset]
 
     return {
         "tensorflow_text_sentencepiece": drained(bare.tokenize),
         "graph": drained(graph.tokenize),
         "graph_with_offsets": drained(graph.tokenize_with_offsets),
     }
-
-
-def interleaved(variants: dict[str, Callable[[], None]], runs: int) -> dict[str, list[float]]:
-    """Seconds of each run of each variant, after one run to warm up."""
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
-    for run in range(runs + 1):
-        for name, variant in variants.items():
-            start = time.perf_counter()
-            variant()
-            if run:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
 
 
 if __name__ == "__main__":

@@ -9,36 +9,35 @@ One book in twenty is held out. Everything runs through the `albert` command, wi
 512 tokens in one run of `albert pretrain`, whose pairs and masks are redrawn in every epoch. It begins with the
 documents alone, in which the order of sentences is easier to learn than in novels. The same command resumes an
 interrupted training. The result is OUTPUT/albert_small_en, a Hugging Face directory with weights in
-float16, and OUTPUT/record.json, the record of the training for the model's card
-(experiments/albert_small_en_card.py). To train it further, with a new warm-up and mostly longer sequences:
+float16; the program prints its accuracies on the held-out books. To train it further, with a new warm-up and
+mostly longer sequences:
 
     python -m experiments.albert_small_en --books='books/*.md' --documents=demo/corpus/train.txt \\
       --init_checkpoint=small_en/albert_small_en --short_share=0 --long_share=.2 --steps=20000 --output=small_en_2
 """
 
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from albert_cli import program
-from albert_tf.checkpoints.run_files import SETTINGS_FILE
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.pretraining_runs import evaluations, training_seconds
-from albert_tf.lab.text import link_files, split_files
+from benchmarks.processes import albert
+from benchmarks.report import markdown_table
 from data_prep.errors import InputError
-from data_prep.files import read_json_object, write_json
+from data_prep.examples.manifest import MANIFEST
 from data_prep.inspection.example_stats import most_frequent_share
 from data_prep.text.sources import expand_files
-from experiments.albert_command import albert
 from experiments.conditions import check_conditions, facts_of
+from experiments.metrics import evaluations
+from experiments.texts import link_files, split_files
 
 NAME = "albert_small_en"
-ALL = 10**9  # evaluation steps
 LENGTHS = (32, 128, 512)  # T of the phases; the finished model is evaluated at each
 VOCABULARY_FILE = "spiece.model"  # in the finished model's folder
-RECORD_FILE = "record.json"
+_HEADER = ("T", "examples", "masked-LM accuracy", "most frequent piece", "sentence-order accuracy")
+_ALL = 10**9  # evaluation steps
 _FOLDERS = ("books", "documents", "output")  # flags that say where something is, not what it is
 
 
@@ -96,19 +95,65 @@ class SmallModelSettings:
                 f"Received {self.init_checkpoint}, which has none."
             )
 
+    @property
+    def what(self) -> dict[str, str | None]:
+        """The flags that say what is trained."""
+        flags = {name: value for name, value in vars(self).items() if name not in _FOLDERS}
+        return {name: value if value is None else str(value) for name, value in flags.items()}
+
+    @property
+    def phases(self) -> list[tuple[int, str, float]]:
+        """T, the text ("documents", or "*" for all) and the share of the steps of each phase."""
+        first, short, long = self.documents_share, self.short_share, self.long_share
+        T, longer, longest = LENGTHS
+        planned = [
+            (T, "documents", first),
+            (T, "*", short),
+            (longer, "*", 1 - first - short - long),
+            (longest, "*", long),
+        ]
+        return [phase for phase in planned if phase[2] > 0]
+
+    @property
+    def config(self) -> AlbertConfig:
+        """The model; narrow layers need larger initial weights than 0.02."""
+        H = self.hidden_size
+        return AlbertConfig(
+            vocab_size=self.vocab_size,
+            embedding_size=self.embedding_size,
+            hidden_size=H,
+            num_hidden_layers=self.num_hidden_layers,
+            num_attention_heads=self.num_attention_heads,
+            intermediate_size=4 * H,
+            max_position_embeddings=LENGTHS[-1],
+            initializer_range=round(0.6 * H**-0.5, 3),
+        )
+
+    def heldout_examples(self, T: int) -> Path:
+        """The file of held-out examples of T tokens."""
+        return self.output / "examples" / f"heldout{T}" / "books.tfrecord"
+
 
 def main(settings: SmallModelSettings) -> None:
+    """Trains the model and evaluates it."""
     texts = {name: facts_of(expand_files(getattr(settings, name))) for name in ("books", "documents")}
-    check_conditions(settings.output, NAME, {**texts, **flags_of(settings)})
-    train, heldout = split_files(expand_files(settings.books))
-    books = {
-        part: link_files(files, settings.output / "books" / part)
-        for part, files in (("train", train), ("heldout", heldout))
-    }
+    check_conditions(settings.output, NAME, {**texts, **settings.what})
+    split = zip(("train", "heldout"), split_files(expand_files(settings.books)), strict=True)
+    books = {part: link_files(files, settings.output / "books" / part) for part, files in split}
+    prepare_all(settings, books)
+    pretrain(settings)
+    model = settings.output / NAME
+    if not model.is_dir():
+        albert("convert", settings.output / "run", model, to="huggingface", dtype="float16")
+    print(markdown_table(_HEADER, [evaluation(settings, T) for T in LENGTHS]))
+    print(model)
+
+
+def prepare_all(settings: SmallModelSettings, books: dict[str, str]) -> None:
+    """Writes the vocabulary and the examples of all lengths, those to train on only if a phase reads them."""
+    vocabulary = settings.output / "vocabulary.model"
     if settings.init_checkpoint:
         vocabulary = settings.init_checkpoint / VOCABULARY_FILE
-    else:
-        vocabulary = settings.output / "vocabulary.model"
     if not vocabulary.is_file():
         albert(
             "vocab",
@@ -118,37 +163,24 @@ def main(settings: SmallModelSettings) -> None:
             vocab_size=settings.vocab_size,
         )
     for T in LENGTHS:
-        prepare_all(settings, T, books, vocabulary)
-    pretrain(settings)
-    model = settings.output / NAME
-    if not model.is_dir():
-        albert("convert", settings.output / "run", model, to="huggingface", dtype="float16")
-    write_json(settings.output / RECORD_FILE, record(settings, train, heldout))
-    print(model)
+        common: dict[str, Any] = {"spm_model_file": vocabulary, "max_seq_length": T}
+        if T in {length for length, _, _ in settings.phases}:
+            train = settings.output / "examples" / f"train{T}"
+            for name, text, input_format in (
+                ("books", books["train"], "prose"),
+                ("documents", settings.documents, "lines"),
+            ):
+                # Files are read one after the other, so small ones mix the two kinds of text.
+                megabytes = num_bytes(expand_files(text)) / 1e6
+                flags = {"input_format": input_format, "num_shards": max(1, round(megabytes))}
+                prepare(text, train / name / f"{name}.tfrecord", masking="dynamic", **flags, **common)
+        prepare(books["heldout"], settings.heldout_examples(T), input_format="prose", dupe_factor=1, **common)
 
 
-def record(settings: SmallModelSettings, train: list[Path], heldout: list[Path]) -> dict:
-    """What the model's card says about this training: its text, settings, phases, hours and evaluations."""
-    run = settings.output / "run"
-    return {
-        "flags": flags_of(settings),
-        "text": {
-            "books": {"files": len(train), "bytes": num_bytes(train)},
-            "documents": {"bytes": num_bytes(expand_files(settings.documents))},
-            "heldout": {"files": [path.stem for path in heldout], "bytes": num_bytes(heldout)},
-        },
-        "phases": read_json_object(run / SETTINGS_FILE)["phases"],
-        "cores": len(os.sched_getaffinity(0)),
-        "hours": training_seconds(run) / 3600,
-        "evaluations": evaluations(run),
-        "finished": [evaluation(settings, T, settings.output / NAME) for T in LENGTHS],
-    }
-
-
-def flags_of(settings: SmallModelSettings) -> dict[str, str | None]:
-    """The flags that say what is trained."""
-    flags = {name: value for name, value in vars(settings).items() if name not in _FOLDERS}
-    return {name: value if value is None else str(value) for name, value in flags.items()}
+def prepare(text: str, output: Path, **flags) -> None:
+    """Writes examples unless they exist."""
+    if not (output.parent / MANIFEST).is_file():
+        albert("prepare", input_file=text, output_file=output, **flags)
 
 
 def num_bytes(files: list[Path]) -> int:
@@ -156,78 +188,28 @@ def num_bytes(files: list[Path]) -> int:
     return sum(path.stat().st_size for path in files)
 
 
-def phases(settings: SmallModelSettings) -> list[tuple[int, str, float]]:
-    """T, the text ("documents", or "*" for all) and the share of the steps of each phase."""
-    first, short, long = settings.documents_share, settings.short_share, settings.long_share
-    T, longer, longest = LENGTHS
-    planned = [
-        (T, "documents", first),
-        (T, "*", short),
-        (longer, "*", 1 - first - short - long),
-        (longest, "*", long),
-    ]
-    return [phase for phase in planned if phase[2] > 0]
-
-
-def prepare_all(settings: SmallModelSettings, T: int, books: dict[str, str], vocabulary: Path) -> None:
-    """Writes the examples of T tokens, those to train on only if a phase reads them."""
-    train = settings.output / "examples" / f"train{T}"
-    common = {"spm_model_file": vocabulary, "max_seq_length": T}
-    if T in {length for length, _, _ in phases(settings)}:
-        prepare_to_train(books["train"], train / "books" / "books.tfrecord", input_format="prose", **common)
-        prepare_to_train(settings.documents, train / "documents" / "documents.tfrecord", **common)
-    prepare(books["heldout"], heldout_examples(settings, T), input_format="prose", dupe_factor=1, **common)
-
-
-def training_files(settings: SmallModelSettings, T: int, text: str = "*") -> str:
-    """The files of training examples of T tokens."""
-    return f"{settings.output}/examples/train{T}/{text}/*.tfrecord*"
-
-
-def heldout_examples(settings: SmallModelSettings, T: int) -> Path:
-    """The file of held-out examples of T tokens."""
-    return settings.output / "examples" / f"heldout{T}" / "books.tfrecord"
-
-
-def prepare_to_train(text: str, output: Path, **flags) -> None:
-    """As `prepare`. Files are read one after the other, so small ones mix the two kinds of text."""
-    megabytes = num_bytes(expand_files(text)) / 1e6
-    prepare(text, output, masking="dynamic", num_shards=max(1, round(megabytes)), **flags)
-
-
-def prepare(text: str, output: Path, **flags) -> None:
-    """Writes examples unless they exist."""
-    if not (output.parent / "manifest.json").is_file():
-        albert("prepare", input_file=text, output_file=output, **flags)
-
-
-def phase_flags(settings: SmallModelSettings) -> list[str]:
-    """The values of --phase."""
-    return [
+def pretrain(settings: SmallModelSettings) -> None:
+    """Starts or resumes the training."""
+    source = {"init_checkpoint": settings.init_checkpoint}
+    if not settings.init_checkpoint:
+        source = {"albert_config_file": settings.output / "albert_config.json"}
+        settings.config.to_json_file(settings.output / "albert_config.json")
+    phases = [
         shlex.join(
             [
-                f"input_file={training_files(settings, T, text)}",
-                f"eval_file={heldout_examples(settings, T)}",
+                f"input_file={settings.output}/examples/train{T}/{text}/*.tfrecord*",
+                f"eval_file={settings.heldout_examples(T)}",
                 f"num_train_steps={round(share * settings.steps)}",
                 f"train_batch_size={settings.tokens_per_step // T}",
             ]
         )
-        for T, text, share in phases(settings)
+        for T, text, share in settings.phases
     ]
-
-
-def pretrain(settings: SmallModelSettings) -> None:
-    """Starts or resumes the training."""
-    if settings.init_checkpoint:
-        source = {"init_checkpoint": settings.init_checkpoint}
-    else:
-        source = {"albert_config_file": settings.output / "albert_config.json"}
-        model_config(settings).to_json_file(source["albert_config_file"])
     albert(
         "pretrain",
         "--do_train",
         "--do_eval",
-        *(f"--phase={phase}" for phase in phase_flags(settings)),
+        phase=phases,
         **source,
         output_dir=settings.output / "run",
         optimizer=settings.optimizer,
@@ -242,38 +224,26 @@ def pretrain(settings: SmallModelSettings) -> None:
     )
 
 
-def evaluation(settings: SmallModelSettings, T: int, model: Path) -> dict:
+def evaluation(settings: SmallModelSettings, T: int) -> tuple[str, ...]:
     """The finished model's metrics on all held-out examples of T tokens, and a trivial baseline."""
-    run, examples = settings.output / f"evaluation{T}", heldout_examples(settings, T)
+    run, examples = settings.output / f"evaluation{T}", settings.heldout_examples(T)
     if not evaluations(run):
         albert(
             "pretrain",
             "--do_eval",
             eval_file=examples,
-            init_checkpoint=model,
+            init_checkpoint=settings.output / NAME,
             output_dir=run,
-            max_eval_steps=ALL,
+            max_eval_steps=_ALL,
             eval_batch_size=settings.tokens_per_step // T,
         )
-    share = most_frequent_share(examples)
-    return {"max_seq_length": T, **evaluations(run)[-1], "most_frequent_piece": share}
-
-
-def model_config(settings: SmallModelSettings) -> AlbertConfig:
-    """The configuration; narrow layers need larger initial weights than 0.02."""
-    H = settings.hidden_size
-    return AlbertConfig(
-        vocab_size=settings.vocab_size,
-        embedding_size=settings.embedding_size,
-        hidden_size=H,
-        num_hidden_layers=settings.num_hidden_layers,
-        num_attention_heads=settings.num_attention_heads,
-        intermediate_size=4 * H,
-        max_position_embeddings=LENGTHS[-1],
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        initializer_range=round(0.6 * H**-0.5, 3),
+    found = evaluations(run)[-1]
+    shares = (
+        found["eval_masked_lm_accuracy"],
+        most_frequent_share(examples),
+        found["eval_sentence_order_accuracy"],
     )
+    return (str(T), f"{found['eval_examples']:,}", *(f"{share:.3f}" for share in shares))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,16 @@ def check_conditions(folder: Path, experiment: str, conditions: Mapping[str, Any
       conditions: flag -> its value, or the `facts_of` the files that it names.
 
     Raises:
-      InputError: the folder has results under other conditions.
+      InputError: the folder cannot be created, or holds results under other conditions.
     """
     path = folder / f"{experiment}.conditions.json"
-    if not path.is_file():
+    try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--output must be a writable folder. Received {folder}: {error.strerror}."
+        ) from None
+    if not path.is_file() or not _has_results(folder):
         write_json(path, conditions)
     for name, earlier in read_json_object(path).items():
         if name in conditions and conditions[name] != earlier:
@@ -30,6 +35,12 @@ def check_conditions(folder: Path, experiment: str, conditions: Mapping[str, Any
                 f"{folder} holds results with --{name} of {earlier}. Received {conditions[name]}; use another "
                 "--output."
             )
+
+
+def _has_results(folder: Path) -> bool:
+    """Whether there is anything but conditions and links to text."""
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    return any(not file.name.endswith(".conditions.json") for file in files)
 
 
 def facts_of(paths: Iterable[Path]) -> str:

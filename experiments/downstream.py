@@ -6,36 +6,39 @@ For example:
         --squad_file=squad/dev-v1.1.json --race_dir=race --output=downstream
 
 Each run is evaluated once, at its end, so the dev set chooses nothing. Tasks without data are skipped. SQuAD's dev
-set is split by article (experiments/squad_split.py); QNLI's, if its folder has no training set, by question. The
-same command resumes an interrupted experiment.
+set is split by article; QNLI's, if its folder has no training set, by question. The same command resumes an
+interrupted experiment.
 
 `--tasks` also splits an experiment: downstream.json keeps the rows of other tasks, each with its conditions. A
 task that was measured under other conditions is measured again.
 
-The baselines are those of experiments/trivial_baselines.py: the most frequent class; for STS-B the share of words
-that both texts have; for SQuAD the context's first sentence; for RACE the longest option. The learning rates and
-epochs are not the paper's; they suit a small encoder.
+The trivial baselines are the most frequent class; for STS-B the share of words that both texts have; for SQuAD the
+context's first sentence; for RACE the longest option. The learning rates and epochs are not the paper's; they suit
+a small encoder.
 """
 
+import functools
 import json
 import random
-import time
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from albert_cli import program
-from albert_tf.checkpoints.card import markdown_table
-from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.task import find_task
-from data_prep.errors import InputError, check_among
+from albert_tf.tasks.spans.metrics import evaluate_squad1
+from albert_tf.tasks.task import Task, find_task
+from albert_tf.tasks.texts.metrics import task_metrics
+from albert_tf.checkpoints.run_files import RESULTS_FILE
+from benchmarks.processes import albert
+from benchmarks.report import markdown_table
+from data_prep.errors import check_among
 from data_prep.files import new_folder, read_json_object, write_json, write_text
-from experiments import squad_split
-from experiments.albert_command import albert
+from data_prep.text.documents import split_sentences
 from experiments.conditions import check_conditions, facts_of
-from experiments.trivial_baselines import baseline_metrics
 
 # Task -> epochs, peak learning rate.
 TASKS = {
@@ -49,10 +52,9 @@ TASKS = {
     "squad1.1": (4, 5e-4),
     "race": (4, 1e-4),
 }
-LONG_TASKS = ("race",)  # with --long_seq_length
-AT_THE_END = 10**9  # --save_checkpoints_steps: evaluated once, when training ends
-QNLI_DEV_SHARE = 0.2
-REPORT_FILE = "downstream.json"
+_LONG_TASKS = ("race",)  # with --long_seq_length
+_AT_THE_END = 10**9  # --save_checkpoints_steps: evaluated once, when training ends
+_DEV_SHARE = 0.2  # of a development set that is split
 
 
 @dataclass(frozen=True)
@@ -86,48 +88,22 @@ class DownstreamSettings:
     seeds: int = 1
 
 
-def main(settings: DownstreamSettings) -> dict:
+def main(settings: DownstreamSettings) -> None:
     """Runs all tasks and writes the report."""
     names = settings.tasks.split(",")
     check_among(TASKS, "tasks", names)
-    report_file = settings.output / REPORT_FILE
-    rows = read_rows(report_file) if report_file.is_file() else {}
+    report_file = settings.output / "downstream.json"
+    rows = read_json_object(report_file)["tasks"] if report_file.is_file() else {}
+    places = ("output", "glue_dir", "squad_file", "race_dir", "tasks")
+    common = {name: value for name, value in vars(settings).items() if name not in places}
     for name in names:
         source = data_of(name, settings)
-        if source is None:
+        if source is None or rows.get(name, {}).get("conditions") == {**source, **common}:
             continue
-        measured_under = conditions(source, settings)
-        if name in rows and rows[name]["conditions"] == measured_under:
-            continue
-        rows[name] = {
-            "conditions": measured_under,
-            **baseline(name, source),
-            **finetune(name, source, settings),
-        }
-        print(name, json.dumps(rows[name]), flush=True)
+        rows[name] = {"conditions": {**source, **common}, **measure(name, source, settings)}
         rows = {task: rows[task] for task in TASKS if task in rows}
         write_json(report_file, {"tasks": rows})
     print(table(rows))
-    return {"tasks": rows}
-
-
-def conditions(source: dict[str, str], settings: DownstreamSettings) -> dict[str, Any]:
-    """The flags on which a task's scores depend, among them those for its data."""
-    names = (
-        "init_checkpoint",
-        "max_seq_length",
-        "long_seq_length",
-        "train_batch_size",
-        "mixed_precision",
-        "seeds",
-    )
-    return {**source, **{name: getattr(settings, name) for name in names}}
-
-
-def read_rows(report_file: Path) -> dict[str, dict]:
-    """The rows of a report; earlier ones have the same conditions for all."""
-    report = read_json_object(report_file)
-    return {name: {"conditions": report.get("settings"), **row} for name, row in report["tasks"].items()}
 
 
 def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:
@@ -146,14 +122,18 @@ def data_of(name: str, settings: DownstreamSettings) -> dict[str, str] | None:
 
 def split_by_article(squad: Path, output: Path) -> dict[str, str]:
     """Splits SQuAD's file by article unless the parts exist; returns the flags for them."""
-    folder = output / "squad"
-    check_conditions(folder, "squad", {"squad_file": facts_of([squad])})
-    files = {f"{part}_file": folder / f"{part}-v1.1.json" for part in ("train", "dev")}
-    if not all(file.is_file() for file in files.values()):
-        squad_split.main(squad_split.SplitSettings(squad, folder))
-    if not all(file.is_file() for file in files.values()):
-        raise InputError(f"--squad_file must be of SQuAD 1.1. Received {squad}, of another version.")
-    return {flag: str(file) for flag, file in files.items()}
+    folder = output / "squad_by_article"
+    check_conditions(output, "squad", {"squad_file": facts_of([squad])})
+    if not folder.exists():
+        content = read_json_object(squad)
+        articles = content["data"]
+        dev = _chosen(range(len(articles)))
+        with new_folder(folder) as unfinished:
+            for split in ("train", "dev"):
+                part = [article for i, article in enumerate(articles) if (i in dev) == (split == "dev")]
+                text = json.dumps({**content, "data": part}, ensure_ascii=False)
+                write_text(unfinished / f"{split}-v1.1.json", text)
+    return {f"{split}_file": str(folder / f"{split}-v1.1.json") for split in ("train", "dev")}
 
 
 def split_by_question(qnli: Path, output: Path) -> Path:
@@ -163,86 +143,91 @@ def split_by_question(qnli: Path, output: Path) -> Path:
     if not folder.exists():
         with qnli.open(encoding="utf-8") as lines:
             header, *rows = lines
-        questions = sorted({question_of(row) for row in rows})
-        dev = set(random.Random(0).sample(questions, round(QNLI_DEV_SHARE * len(questions))))
+        question_of = {row: row.split("\t")[1] for row in rows}  # index, question, sentence, label
+        dev = _chosen(sorted(set(question_of.values())))
         with new_folder(folder) as unfinished:
             for split in ("train", "dev"):
-                part = [row for row in rows if (question_of(row) in dev) == (split == "dev")]
+                part = [row for row in rows if (question_of[row] in dev) == (split == "dev")]
                 write_text(unfinished / f"{split}.tsv", "".join([header, *part]))
     return folder
 
 
-def question_of(row: str) -> str:
-    """The question in a row of QNLI: index, question, sentence, label."""
-    return row.split("\t")[1]
+def _chosen(items: Any) -> Collection[Any]:
+    """A fifth of the items, at random."""
+    return set(random.Random(0).sample(items, round(_DEV_SHARE * len(items))))
 
 
-def lengths(long: bool, settings: DownstreamSettings) -> dict:
-    """The flags for the length of sequences."""
-    T = settings.long_seq_length if long else settings.max_seq_length
-    return {"max_seq_length": T, "resize_positions": long}
-
-
-def finetune(name: str, source: dict[str, str], settings: DownstreamSettings) -> dict:
-    """Runs `albert finetune`; returns its results.json and the minutes."""
-    epochs, learning_rate = TASKS[name]
-    flags = {
-        "task": name,
-        **source,
-        "init_checkpoint": settings.init_checkpoint,
-        "output_dir": settings.output / name,
-        "num_train_epochs": epochs,
-        "learning_rate": learning_rate,
-        "train_batch_size": settings.train_batch_size,
-        **lengths(name in LONG_TASKS, settings),
-        "dropout": 0.1,
-        "mixed_precision": settings.mixed_precision,
-        "save_checkpoints_steps": AT_THE_END,
-        "seeds": settings.seeds,
-    }
-    if name == "squad1.1":
-        flags |= {
-            "max_query_length": settings.max_seq_length // 4,
-            "doc_stride": settings.max_seq_length // 2,
-        }
-    began, is_new = time.monotonic(), not (settings.output / name).exists()
-    albert("finetune", "--do_train", "--do_eval", **flags)
-    results = read_json_object(settings.output / name / RESULTS_FILE)
-    minutes = round((time.monotonic() - began) / 60, 1)
-    return {"results": results, "minutes": minutes if is_new else None}  # unknown for a run that was resumed
-
-
-def baseline(name: str, source: dict[str, str]) -> dict:
-    """The name of a task's metric, and the score of its baseline."""
-    task = find_task(name)
+def measure(name: str, source: dict[str, str], settings: DownstreamSettings) -> dict[str, Any]:
+    """Runs `albert finetune`; the metric, the score of its baseline, and the results."""
+    task, (epochs, learning_rate) = find_task(name), TASKS[name]
     examples = read_examples(task, source.get("dev_file") or source["data_dir"], "dev", Problems())
-    metrics = baseline_metrics(task, examples)
-    chosen = metrics.get("first_sentence") or metrics.get("shared_words") or metrics
-    return {"metric": task.main_metric, "baseline": chosen[task.main_metric]}
-
-
-def table(rows: dict[str, dict]) -> str:
-    """All scores as a Markdown table."""
-    header = ("task", "metric", "trivial", "median", "lowest to highest", "seeds", "minutes")
-    return markdown_table(header, [table_row(name, row) for name, row in rows.items()])
-
-
-def table_row(name: str, row: dict) -> tuple:
-    """The scores of a task, over its seeds; SQuAD's are percentages."""
-    scores, seeds = row["results"]["dev"][row["metric"]], int(row["conditions"]["seeds"])
-    decimals = 1 if find_task(name).kind == "question_answering" else 3
-    trivial, median, lowest, highest = (
-        f"{score:.{decimals}f}" for score in (row["baseline"], scores["median"], scores["min"], scores["max"])
+    flags: dict[str, Any] = {}
+    if name == "squad1.1":
+        flags = {"max_query_length": settings.max_seq_length // 4, "doc_stride": settings.max_seq_length // 2}
+    is_long = name in _LONG_TASKS
+    albert(
+        "finetune",
+        "--do_train",
+        "--do_eval",
+        task=name,
+        **source,
+        init_checkpoint=settings.init_checkpoint,
+        output_dir=settings.output / name,
+        num_train_epochs=epochs,
+        learning_rate=learning_rate,
+        train_batch_size=settings.train_batch_size,
+        max_seq_length=settings.long_seq_length if is_long else settings.max_seq_length,
+        resize_positions=True if is_long else None,
+        dropout=0.1,
+        mixed_precision=settings.mixed_precision,
+        save_checkpoints_steps=_AT_THE_END,
+        seeds=settings.seeds,
+        **flags,
     )
-    return (
-        name,
-        row["metric"],
-        trivial,
-        median,
-        f"{lowest} to {highest}" if seeds > 1 else "",
-        seeds,
-        "" if row["minutes"] is None else row["minutes"],
-    )
+    return {
+        "metric": task.main_metric,
+        "baseline": baseline(task, examples),
+        "results": read_json_object(settings.output / name / RESULTS_FILE),
+    }
+
+
+def baseline(task: Task, examples: Sequence[Any]) -> float:
+    """The task's main metric for predictions that need no training, which fine-tuning has to exceed."""
+    if task.kind == "question_answering":
+        first = {example.id: _first_sentence(example.context) for example in examples}
+        return evaluate_squad1({example.id: example.answers for example in examples}, first)[task.main_metric]
+    labels = [example.label for example in examples]
+    if task.kind == "multiple_choice":
+        predictions = [max(range(len(e.options)), key=lambda i, e=e: len(e.options[i])) for e in examples]
+    elif task.kind == "regression":
+        predictions = [_shared_words(example.text_a, example.text_b) for example in examples]
+    else:
+        predictions = [Counter(labels).most_common(1)[0][0]] * len(labels)
+    return task_metrics(task, predictions, labels)[task.main_metric]
+
+
+def _shared_words(text: str, other: str) -> float:
+    """The number of words in both texts, divided by the number in either."""
+    a, b = set(text.lower().split()), set(other.lower().split())
+    return len(a & b) / max(1, len(a | b))
+
+
+@functools.cache
+def _first_sentence(context: str) -> str:
+    return next(iter(split_sentences(" ".join(context.split()), "en")), "")
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
+    """All scores as a Markdown table; SQuAD's are percentages."""
+    lines = []
+    for name, row in rows.items():
+        scores, seeds = row["results"]["dev"][row["metric"]], row["conditions"]["seeds"]
+        decimals = 1 if name == "squad1.1" else 3
+        numbers = (row["baseline"], *(scores[which] for which in ("median", "min", "max")))
+        trivial, median, lowest, highest = (f"{number:.{decimals}f}" for number in numbers)
+        spread = f"{lowest} to {highest}" if seeds > 1 else ""
+        lines.append((name, row["metric"], trivial, median, spread, seeds))
+    return markdown_table(("task", "metric", "trivial", "median", "lowest to highest", "seeds"), lines)
 
 
 if __name__ == "__main__":

@@ -12,27 +12,23 @@ positions.md has the held-out accuracies in the course of each continued run; th
 interrupted experiment.
 """
 
-import dataclasses
 import itertools
-import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from albert_cli import program
-from albert_tf.checkpoints.card import markdown_table
-from albert_tf.lab.pretraining_runs import evaluations
-from data_prep.errors import InputError
+from benchmarks.report import markdown_table
+from data_prep.errors import check_at_least
 from data_prep.files import write_text
 from experiments import small_budgets
-from experiments.albert_command import albert
 from experiments.conditions import check_conditions
-from experiments.small_budgets import BudgetSettings, Recipe
+from experiments.metrics import evaluations
+from experiments.small_budgets import BudgetSettings, Recipe, spread
 
 METHODS = ("tile", "fresh")
 LENGTHS = (32, 128, 512)  # the first is that of the base recipe
-TOKENS_PER_STEP = 2048
-EVALUATIONS = 4  # of each continued run, the last at its end
-FEWEST_STEPS = 10  # with so many evaluations
+_TOKENS_PER_STEP = 2048
+_EVALUATIONS = 4  # of each continued run, the last at its end
 
 
 @dataclass(frozen=True)
@@ -58,36 +54,37 @@ class PositionSettings:
     learning_rate: float = 0.001
 
     def __post_init__(self):
-        least = FEWEST_STEPS * TOKENS_PER_STEP
-        if self.tokens < least:
-            raise InputError(
-                f"--tokens must be at least {least:,}, for {EVALUATIONS} evaluations. Received {self.tokens:,}."
-            )
+        check_at_least(10 * _TOKENS_PER_STEP, self, "tokens")  # for so many evaluations
 
 
 def main(settings: PositionSettings) -> None:
-    first = BudgetSettings(
-        settings.train_file, settings.heldout_file, settings.output, ["base"], tokens=settings.first_tokens
-    )
+    """Trains all runs; writes the table after each."""
+    files = settings.train_file, settings.heldout_file, settings.output
+    first = BudgetSettings(*files, ["base"], tokens=settings.first_tokens)
     small_budgets.check_same(first)
-    check_conditions(
-        settings.output,
-        "position_tables",
-        {"first_tokens": settings.first_tokens, "learning_rate": settings.learning_rate},
-    )
+    flags = {"first_tokens": settings.first_tokens, "learning_rate": settings.learning_rate}
+    check_conditions(settings.output, "position_tables", flags)
+    steps = settings.tokens // _TOKENS_PER_STEP
     for seed in settings.seeds:
-        run = small_budgets.run_folder(first, "base", seed)
-        if not (run / "done").is_file():
-            small_budgets.pretrain(first, Recipe(), run, seed)
-            write_text(run / "done", "")
+        source = small_budgets.train(first, "base", seed)
         for T in LENGTHS[1:]:
             for method in METHODS:
-                continued = run_folder(settings, T, method, seed)
-                if not (continued / "done").is_file():
-                    pretrain(settings, T, method, seed, run)
-                    write_text(continued / "done", "")
+                small_budgets.pretrain(
+                    first,
+                    Recipe(max_seq_length=T),
+                    run_folder(settings, T, method, seed),
+                    init_checkpoint=source,
+                    resize_positions=method,
+                    train_batch_size=_TOKENS_PER_STEP // T,
+                    num_train_steps=steps,
+                    num_warmup_steps=steps // 10,
+                    optimizer="adamw",
+                    learning_rate=settings.learning_rate,
+                    seed=seed,
+                    save_checkpoints_steps=-(-steps // _EVALUATIONS),
+                )
                 write_text(settings.output / "positions.md", table(settings))
-            run = run_folder(settings, T, METHODS[0], seed)
+            source = run_folder(settings, T, METHODS[0], seed)
     print((settings.output / "positions.md").read_text())
 
 
@@ -96,53 +93,22 @@ def run_folder(settings: PositionSettings, T: int, method: str, seed: int) -> Pa
     return settings.output / "positions" / f"{T}-{method}-{settings.tokens}-{seed}"
 
 
-def pretrain(settings: PositionSettings, T: int, method: str, seed: int, source: Path) -> None:
-    """Continues a run with sequences of T tokens."""
-    recipe, run = dataclasses.replace(Recipe(), max_seq_length=T), run_folder(settings, T, method, seed)
-    steps = settings.tokens // TOKENS_PER_STEP
-    albert(
-        "pretrain",
-        "--do_train",
-        "--do_eval",
-        **small_budgets.files(settings.output, settings.train_file, settings.heldout_file, recipe, run),
-        init_checkpoint=source,
-        resize_positions=method,
-        train_batch_size=TOKENS_PER_STEP // T,
-        num_train_steps=steps,
-        num_warmup_steps=steps // 10,
-        optimizer="adamw",
-        learning_rate=settings.learning_rate,
-        seed=seed,
-        save_checkpoints_steps=-(-steps // EVALUATIONS),
-        keep_checkpoint_max=1,
-        log_steps=-(-steps // 20),
-        max_eval_steps=1000,
-    )
-
-
 def table(settings: PositionSettings) -> str:
     """The held-out accuracies of the finished runs, as Markdown: medians, and the range over several seeds."""
     rows = []
-    for shorter, T in itertools.pairwise(LENGTHS):
-        for method in METHODS:
-            folders = [run_folder(settings, T, method, seed) for seed in settings.seeds]
-            curves = [evaluations(folder) for folder in folders if (folder / "done").is_file()]
-            if curves:
-                accuracies = [
-                    spread([line["eval_masked_lm_accuracy"] for line in lines])
-                    for lines in zip(*curves, strict=True)
-                ]
-                order = spread([curve[-1]["eval_sentence_order_accuracy"] for curve in curves])
-                rows.append((f"{shorter} to {T}", method, str(len(curves)), *accuracies, order))
-    tokens = [f"{settings.tokens * (i + 1) / EVALUATIONS / 1e6:g}" for i in range(EVALUATIONS)]
+    for (shorter, T), method in itertools.product(itertools.pairwise(LENGTHS), METHODS):
+        folders = [run_folder(settings, T, method, seed) for seed in settings.seeds]
+        curves = [evaluations(folder) for folder in folders if (folder / "done").is_file()]
+        if curves:
+            accuracies = [
+                spread([line["eval_masked_lm_accuracy"] for line in lines])
+                for lines in zip(*curves, strict=True)
+            ]
+            order = spread([curve[-1]["eval_sentence_order_accuracy"] for curve in curves])
+            rows.append((f"{shorter} to {T}", method, len(curves), *accuracies, order))
+    tokens = [f"{settings.tokens * (i + 1) / _EVALUATIONS / 1e6:g}" for i in range(_EVALUATIONS)]
     columns = [f"masked-LM accuracy after {count} million tokens" for count in tokens]
     return markdown_table(("T", "--resize_positions", "runs", *columns, "sentence order"), rows) + "\n"
-
-
-def spread(values: list[float]) -> str:
-    """The median, and the range of several values."""
-    median = f"{statistics.median(values):.3f}"
-    return f"{median} ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else median
 
 
 if __name__ == "__main__":

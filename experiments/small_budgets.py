@@ -11,21 +11,22 @@ accuracies compare only between recipes with one vocabulary and one share of mas
 also compares between vocabularies.
 """
 
-import dataclasses
-import json
 import statistics
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.pretraining_runs import evaluations, training_seconds
+from benchmarks.processes import albert
+from benchmarks.report import markdown_table
 from data_prep.errors import check_among
-from data_prep.files import write_text
+from data_prep.examples.manifest import MANIFEST
+from data_prep.files import read_json_object, write_text
 from data_prep.text.sources import expand_files
-from experiments.albert_command import albert
 from experiments.conditions import check_conditions, facts_of
+from experiments.metrics import evaluations, training_seconds
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,31 @@ class Recipe:
     learning_rate: float = 0.002
     warmup_share: float = 0.1
 
+    @property
+    def config(self) -> AlbertConfig:
+        """The model, whose heads are 32 wide."""
+        return AlbertConfig(
+            vocab_size=self.vocab_size,
+            embedding_size=self.embedding_size,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=self.num_hidden_layers,
+            num_attention_heads=self.hidden_size // 32,
+            intermediate_size=4 * self.hidden_size,
+            max_position_embeddings=self.max_seq_length,
+            hidden_dropout_prob=self.dropout,
+            attention_probs_dropout_prob=self.dropout,
+            initializer_range=self.initializer_range,
+        )
 
-RECIPES = {
+
+_LAMB = {"optimizer": "lamb", "learning_rate": 0.01}
+_WIDE = {"hidden_size": 256, "initializer_range": 0.04}
+RECIPES: dict[str, dict[str, Any]] = {
     "base": {},
     "T=128": {"max_seq_length": 128, "train_batch_size": 16},
     "T=64": {"max_seq_length": 64, "train_batch_size": 32},
     "L=2": {"num_hidden_layers": 2},
     "L=6": {"num_hidden_layers": 6},
-    "H=256": {"hidden_size": 256, "initializer_range": 0.04, "learning_rate": 0.0015},
-    "H=256 rate .001": {"hidden_size": 256, "initializer_range": 0.04, "learning_rate": 0.001},
     "E=64": {"embedding_size": 64},
     "initializer .02": {"initializer_range": 0.02},
     "dropout .1": {"dropout": 0.1},
@@ -71,29 +88,12 @@ RECIPES = {
     "rate .003": {"learning_rate": 0.003},
     "lamb .003": {"optimizer": "lamb", "learning_rate": 0.003},
     "lamb .005": {"optimizer": "lamb", "learning_rate": 0.005},
-    "lamb .01": {"optimizer": "lamb", "learning_rate": 0.01},
+    "lamb .01": _LAMB,
     "lamb .02": {"optimizer": "lamb", "learning_rate": 0.02},
-    "L=6 rate .001": {"num_hidden_layers": 6, "learning_rate": 0.001},
-    "L=6 lamb .01": {"num_hidden_layers": 6, "optimizer": "lamb", "learning_rate": 0.01},
-    "H=256 lamb .01": {
-        "hidden_size": 256,
-        "initializer_range": 0.04,
-        "optimizer": "lamb",
-        "learning_rate": 0.01,
-    },
-    "H=256 L=6 lamb .01": {
-        "hidden_size": 256,
-        "num_hidden_layers": 6,
-        "initializer_range": 0.04,
-        "optimizer": "lamb",
-        "learning_rate": 0.01,
-    },
-    "H=384 lamb .01": {
-        "hidden_size": 384,
-        "initializer_range": 0.03,
-        "optimizer": "lamb",
-        "learning_rate": 0.01,
-    },
+    "L=6 lamb .01": {"num_hidden_layers": 6, **_LAMB},
+    "H=256 rate .001": {**_WIDE, "learning_rate": 0.001},
+    "H=256 lamb .01": {**_WIDE, **_LAMB},
+    "H=384 lamb .01": {"hidden_size": 384, "initializer_range": 0.03, **_LAMB},
     "B=32": {"train_batch_size": 32, "learning_rate": 0.0014},
     "B=128": {"train_batch_size": 128, "learning_rate": 0.003},
     "warm-up .02": {"warmup_share": 0.02},
@@ -137,14 +137,11 @@ class BudgetSettings:
 
 
 def main(settings: BudgetSettings) -> None:
+    """Trains every recipe with every seed; writes the table after each run."""
     check_same(settings)
     for seed in settings.seeds:
         for name in settings.recipes:
-            recipe = Recipe(**RECIPES[name])
-            run = run_folder(settings, name, seed)
-            if not (run / "done").is_file():
-                pretrain(settings, recipe, run, seed)
-                write_text(run / "done", "")
+            train(settings, name, seed)
             write_text(settings.output / "results.md", table(settings))
     print((settings.output / "results.md").read_text())
 
@@ -155,19 +152,15 @@ def check_same(settings: BudgetSettings) -> None:
     check_conditions(settings.output, "small_budgets", {**texts, "mixed_precision": settings.mixed_precision})
 
 
-def run_folder(settings: BudgetSettings, name: str, seed: int) -> Path:
-    """Where a recipe's run is."""
-    return settings.output / "runs" / f"{name.replace(' ', '_')}-{settings.tokens}-{seed}"
-
-
-def pretrain(settings: BudgetSettings, recipe: Recipe, run: Path, seed: int) -> None:
-    """Prepares what the recipe needs, unless another one has, and trains it."""
+def train(settings: BudgetSettings, name: str, seed: int) -> Path:
+    """Prepares what the recipe needs, unless another one has, and trains it; returns the run's folder."""
+    recipe = Recipe(**RECIPES[name])
+    run = settings.output / "runs" / f"{name.replace(' ', '_')}-{settings.tokens}-{seed}"
     steps = settings.tokens // (recipe.train_batch_size * recipe.max_seq_length)
-    albert(
-        "pretrain",
-        "--do_train",
-        "--do_eval",
-        **files(settings.output, settings.train_file, settings.heldout_file, recipe, run),
+    pretrain(
+        settings,
+        recipe,
+        run,
         train_batch_size=recipe.train_batch_size,
         num_train_steps=steps,
         num_warmup_steps=round(recipe.warmup_share * steps),
@@ -175,41 +168,47 @@ def pretrain(settings: BudgetSettings, recipe: Recipe, run: Path, seed: int) -> 
         learning_rate=recipe.learning_rate,
         seed=seed,
         save_checkpoints_steps=-(-steps // 2),
-        keep_checkpoint_max=1,
-        log_steps=-(-steps // 20),
-        max_eval_steps=1000,
         mixed_precision=settings.mixed_precision,
     )
+    return run
 
 
-def files(output: Path, train_file: str, heldout_file: str, recipe: Recipe, run: Path) -> dict[str, Path]:
-    """The flags of `albert pretrain` that name files, which are written unless another run has written them."""
-    vocabulary = output / "vocabularies" / f"{recipe.vocab_size}.model"
+def pretrain(texts: BudgetSettings, recipe: Recipe, run: Path, **flags: Any) -> None:
+    """Runs `albert pretrain` unless that has been done; what other runs have prepared is not prepared again."""
+    if (run / "done").is_file():
+        return
+    vocabulary = texts.output / "vocabularies" / f"{recipe.vocab_size}.model"
     if not vocabulary.is_file():
         prefix = vocabulary.with_suffix("")
-        albert("vocab", input_file=train_file, output_prefix=prefix, vocab_size=recipe.vocab_size)
+        albert("vocab", input_file=texts.train_file, output_prefix=prefix, vocab_size=recipe.vocab_size)
     config = run.with_name(f"{run.name}.config.json")  # a recipe's name may have a dot
     config.parent.mkdir(parents=True, exist_ok=True)
-    model_config(recipe).to_json_file(config)
-    return {
-        "input_file": prepare(output, recipe, "train", train_file, vocabulary),
-        "eval_file": prepare(output, recipe, "heldout", heldout_file, vocabulary),
-        "albert_config_file": config,
-        "output_dir": run,
-    }
+    recipe.config.to_json_file(config)
+    albert(
+        "pretrain",
+        "--do_train",
+        "--do_eval",
+        input_file=prepare(texts.output, recipe, "train", texts.train_file, vocabulary),
+        eval_file=prepare(texts.output, recipe, "heldout", texts.heldout_file, vocabulary),
+        albert_config_file=config,
+        output_dir=run,
+        keep_checkpoint_max=1,
+        log_steps=-(-flags["num_train_steps"] // 20),
+        max_eval_steps=1000,
+        **flags,
+    )
+    write_text(run / "done", "")
 
 
 def prepare(output: Path, recipe: Recipe, part: str, text: str, vocabulary: Path) -> Path:
     """Writes examples, unless there are any with these settings; returns their file."""
-    flags = {
-        name: getattr(recipe, name)
-        for name in ("max_seq_length", "short_seq_prob", "masked_lm_prob", "ngram", "masking")
-    }
+    names = ("max_seq_length", "short_seq_prob", "masked_lm_prob", "ngram", "masking")
+    flags = {name: getattr(recipe, name) for name in names}
     if part == "heldout":  # evaluated alike, whatever training does
         flags |= {"short_seq_prob": 0.1, "ngram": 3, "masking": "static"}
     whole = recipe.do_whole_word_mask or part == "heldout"
     folder = output / "examples" / "-".join(map(str, (part, recipe.vocab_size, *flags.values(), whole)))
-    if not (folder / "manifest.json").is_file():
+    if not (folder / MANIFEST).is_file():
         albert(
             "prepare",
             "--do_whole_word_mask" if whole else "--nodo_whole_word_mask",
@@ -222,62 +221,39 @@ def prepare(output: Path, recipe: Recipe, part: str, text: str, vocabulary: Path
     return folder / "examples.tfrecord"
 
 
-def model_config(recipe: Recipe) -> AlbertConfig:
-    """The model, whose heads are 32 wide."""
-    return AlbertConfig(
-        vocab_size=recipe.vocab_size,
-        embedding_size=recipe.embedding_size,
-        hidden_size=recipe.hidden_size,
-        num_hidden_layers=recipe.num_hidden_layers,
-        num_attention_heads=recipe.hidden_size // 32,
-        intermediate_size=4 * recipe.hidden_size,
-        max_position_embeddings=recipe.max_seq_length,
-        hidden_dropout_prob=recipe.dropout,
-        attention_probs_dropout_prob=recipe.dropout,
-        initializer_range=recipe.initializer_range,
-    )
-
-
 def table(settings: BudgetSettings) -> str:
-    """The results of the finished runs, as Markdown."""
-    lines = [
-        f"{settings.tokens / 1e6:g} million tokens; base: {dataclasses.asdict(Recipe())}",
-        "",
-        "| recipe | runs | held-out MLM | loss a masked token | a character | SOP | tokens/s |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    """The results of the finished runs, as Markdown: medians, and the range of the accuracy over several runs."""
+    rows = []
     for name in settings.recipes:
-        folders = [run_folder(settings, name, seed) for seed in settings.seeds]
+        stem = f"{name.replace(' ', '_')}-{settings.tokens}"
+        folders = [settings.output / "runs" / f"{stem}-{seed}" for seed in settings.seeds]
         runs = [folder for folder in folders if (folder / "done").is_file()]
-        if runs:
-            lines.append(row(settings, name, runs))
-    return "\n".join(lines) + "\n"
+        if not runs:
+            continue
+        last = [evaluations(run)[-1] for run in runs]
+        loss = statistics.median(line["eval_masked_lm_loss"] for line in last)
+        report = f"vocabularies/{Recipe(**RECIPES[name]).vocab_size}.report.json"
+        characters = read_json_object(settings.output / report)["characters_per_piece"]
+        rows.append(
+            (
+                name,
+                len(runs),
+                spread([line["eval_masked_lm_accuracy"] for line in last]),
+                f"{loss:.3f}",
+                f"{loss / characters:.3f}",
+                f"{statistics.median(line['eval_sentence_order_accuracy'] for line in last):.3f}",
+                f"{statistics.median(settings.tokens / training_seconds(run) for run in runs):,.0f}",
+            )
+        )
+    title = f"{settings.tokens / 1e6:g} million tokens; base: {asdict(Recipe())}"
+    header = ("recipe", "runs", "held-out MLM", "loss a masked token", "a character", "SOP", "tokens/s")
+    return f"{title}\n\n{markdown_table(header, rows)}\n"
 
 
-def row(settings: BudgetSettings, name: str, runs: list[Path]) -> str:
-    """A recipe's row: medians, and the range of the accuracy over several runs."""
-    last = [evaluations(run)[-1] for run in runs]
-    accuracies = [line["eval_masked_lm_accuracy"] for line in last]
-    loss = statistics.median(line["eval_masked_lm_loss"] for line in last)
-    spread = f" ({min(accuracies):.3f} to {max(accuracies):.3f})" if len(runs) > 1 else ""
-    speed = statistics.median(settings.tokens / training_seconds(run) for run in runs)
-    characters = characters_per_token(settings.output / "vocabularies", Recipe(**RECIPES[name]).vocab_size)
-    cells = (
-        name,
-        len(runs),
-        f"{statistics.median(accuracies):.3f}{spread}",
-        f"{loss:.3f}",
-        f"{loss / characters:.3f}",
-        f"{statistics.median(line['eval_sentence_order_accuracy'] for line in last):.3f}",
-        f"{speed:,.0f}",
-    )
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def characters_per_token(vocabularies: Path, vocab_size: int) -> float:
-    """The characters of an average piece, from the vocabulary's report."""
-    report = json.loads((vocabularies / f"{vocab_size}.report.json").read_text())
-    return report["characters_per_piece"]
+def spread(values: Sequence[float]) -> str:
+    """The median, and the range of several values."""
+    median = f"{statistics.median(values):.3f}"
+    return f"{median} ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else median
 
 
 if __name__ == "__main__":

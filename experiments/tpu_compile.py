@@ -35,13 +35,13 @@ from albert_cli import program
 from albert_tf import TextClassifier
 from albert_tf.config import PRESETS, AlbertConfig, Remat
 from albert_tf.flops import TPU_TFLOPS, training_flops
-from albert_tf.lab.training_step import pure_training_step
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import CLIP_NORM, AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.pretraining.steps import TrainStep
 from albert_tf.tasks.objective import TaskObjective
 from albert_tf.training.steps import OptimizerStep
+from benchmarks.libraries.ours_on_jax import pure_training_step
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import write_json
 

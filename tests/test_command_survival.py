@@ -98,7 +98,6 @@ COMMANDS: dict[str, Callable[[Inputs, Path], Sequence[object]]] = {
         "--task=classification",
         f"--output_dir={output}/all",
     ),
-    "lab": lambda inputs, output: ("lab", "table1", f"--output={output}/lab"),
     "submission": lambda inputs, output: (
         "submission",
         f"rte={inputs.glue_run}",
@@ -188,8 +187,8 @@ def test_a_disk_that_is_full_or_read_only(name, options, inputs, tmp_path):
             return
         last = assert_one_sentence(result)
         assert any(word in last for word in ("No space left", "full", "Read-only")), last
-        if name in ("ensemble", "lab"):  # one file after the other, each complete
-            assert files(tmp_path) <= {"all/dev_probabilities.jsonl", "lab/table1/results.md"}
+        if name == "ensemble":  # one file after the other, each complete
+            assert files(tmp_path) <= {"all/dev_probabilities.jsonl"}
         elif name not in KEEP_STATE:
             assert not files(tmp_path)
 

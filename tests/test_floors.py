@@ -32,27 +32,27 @@ FOLDERS = {
     "albert_tf/finetuning": set(),
     "albert_tf/runtime": set(),
     "albert_tf/conversion": set(),
-    "albert_tf/lab": set(),
     "export": set(),
     "albert_cli/commands": KERAS,
     "albert_cli": KERAS,
     ".": KERAS | TENSORFLOW,  # run_pretraining.py, run_finetuning.py
     "benchmarks": set(),
+    "benchmarks/libraries": set(),
     "experiments": set(),
+    "experiments/paper": set(),
     "examples": set(),
     "examples/demo": set(),
     "examples/serve": set(),
 }
 WITHOUT_TENSORFLOW = [
-    # They start the processes that need a device, and hold none of its memory.
-    *("albert_tf.lab.run", "albert_tf.lab.leaderboards", "albert_tf.lab.report"),
+    "experiments.paper.run",  # starts the processes that need a device, and holds none of its memory
     # Data of tasks, files of predictions, and portable models.
     *("albert_tf.tasks.reading", "albert_tf.tasks.scores", "albert_tf.tasks.benchmarks.ensemble"),
     *("albert_tf.runtime.portable_loading", "albert_tf.runtime.portable_task_model"),
     *("albert_tf.runtime.predictor", "albert_tf.runtime.vector_stream"),
 ]
 # Measurements of processes, which Python has on Unix only.
-UNIX_ONLY = ("albert_tf/lab", "benchmarks", "experiments")
+UNIX_ONLY = ("benchmarks",)
 HEIGHT = {folder: height for height, folder in enumerate(FOLDERS)}
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
 PATHS += sorted((ROOT / "albert_tf/tasks").glob("*/*.py"))

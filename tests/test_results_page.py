@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.lab.results import Results, compare_rows
-from albert_tf.lab.tables import comparison_sentence, results_table
+from experiments.paper.results import Results, compare_rows
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
@@ -21,8 +20,8 @@ def section(results: Results) -> str:
 
 def generated(results: Results) -> list[str]:
     """The tables and comparisons that the page copies from the generated text."""
-    sentences = (comparison_sentence(results, comparison) for comparison in results.comparisons)
-    return [results_table(results), *(f"- {sentence}" for sentence in sentences)]
+    sentences = (results.sentence(comparison) for comparison in results.comparisons)
+    return [results.table(), *(f"- {sentence}" for sentence in sentences)]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

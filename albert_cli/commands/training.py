@@ -98,7 +98,7 @@ def params(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = Fa
     Args:
       json_: print a list of JSON objects {table, name, parameters, with_heads} instead of a table.
     """
-    from albert_tf.lab.parameter_tables import counted_models
+    from albert_tf.parameter_tables import counted_models
 
     models = counted_models()
     if json_:

@@ -22,7 +22,6 @@ from cyclopts import App, Parameter
 
 from albert_cli import cli, program
 from albert_tf.config import AlbertConfig
-from albert_tf.lab.settings import check_output
 from data_prep.console import NO_SUGGESTIONS, open_console
 from data_prep.errors import InputError
 from data_prep.files import check_is_folder, write_json
@@ -138,7 +137,11 @@ class Paths:
 
     def check(self) -> None:
         """Refuses a folder that holds anything but an earlier demo, and a name that is a pattern."""
-        check_output(str(self.root))
+        if any(character in str(self.root) for character in ",*?["):
+            raise InputError(
+                "--output must have none of the characters , * ? and [, because they make a name a pattern. "
+                f"Received {self.root}; use another name."
+            )
         check_is_folder("output", self.root)
         if self.root.exists() and any(self.root.iterdir()) and not (self.root / MARKER).exists():
             raise InputError(

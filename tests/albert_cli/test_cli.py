@@ -28,7 +28,6 @@ COMMANDS = (
     "ensemble",
     "submission",
     "params",
-    "lab",
 )
 
 
@@ -85,7 +84,7 @@ def test_our_own_defects_keep_their_traceback(monkeypatch):
     def broken():
         raise ZeroDivisionError
 
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", broken)
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main(["params"])
 
@@ -94,7 +93,7 @@ def test_interrupted(monkeypatch, capfd):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", interrupted)
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", interrupted)
     status, _, error = run(capfd, "params")
     assert (status, error) == (130, "albert: interrupted\n")
 
@@ -105,7 +104,7 @@ def test_sigterm_lets_commands_clean_up(monkeypatch, capfd, tmp_path):
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(60)
 
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", terminated)
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", terminated)
     before = signal.getsignal(signal.SIGTERM)
     assert run(capfd, "params") == (143, "", "albert: received SIGTERM\n")
     assert not list(tmp_path.iterdir())
@@ -133,7 +132,7 @@ def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, status, messag
         _Finalized(number)
         time.sleep(60)
 
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", finalize)
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", finalize)
     before = sys.unraisablehook
     # Shells start background processes with SIGINT ignored.
     with signal_handler(signal.default_int_handler, signal.SIGINT):
@@ -153,7 +152,7 @@ def test_a_signal_whose_exception_is_replaced_is_not_lost(number, status, messag
         except BaseException:
             raise error from None
 
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", replace)
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", replace)
     with signal_handler(signal.default_int_handler, signal.SIGINT):
         assert run(capfd, "params") == (status, "", message)
 
@@ -161,7 +160,7 @@ def test_a_signal_whose_exception_is_replaced_is_not_lost(number, status, messag
 def test_an_ignored_signal_stays_ignored(monkeypatch, capfd):
     """As SIGINT is in the background processes of a shell."""
     monkeypatch.setattr(
-        "albert_tf.lab.parameter_tables.counted_models", lambda: os.kill(os.getpid(), signal.SIGINT) or []
+        "albert_tf.parameter_tables.counted_models", lambda: os.kill(os.getpid(), signal.SIGINT) or []
     )
     with signal_handler(signal.SIG_IGN, signal.SIGINT):
         assert run(capfd, "params")[0] == 0
@@ -175,7 +174,7 @@ def test_other_exceptions_in_finalizers_are_reported_as_ever(monkeypatch, capfd)
 
     reported = []
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_type))
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", lambda: Faulty() and [])
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", lambda: Faulty() and [])
     run(capfd, "params")
     assert reported == [ZeroDivisionError]
 
@@ -184,7 +183,7 @@ def test_a_full_disk_is_reported_in_one_line(monkeypatch, capfd):
     def write():
         Path("/dev/full").write_text("every write to this device fails")
 
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", write)
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", write)
     status, _, error = run(capfd, "params")
     assert status == 2
     assert error == "albert: The operating system refused an operation: No space left on device.\n"
@@ -203,7 +202,7 @@ def test_input_errors_from_the_library_are_mistakes(monkeypatch, capfd):
     def refuse():
         raise InputError("The rule. Received [this].")
 
-    monkeypatch.setattr("albert_tf.lab.parameter_tables.counted_models", refuse)
+    monkeypatch.setattr("albert_tf.parameter_tables.counted_models", refuse)
     assert run(capfd, "params") == (2, "", "albert: The rule. Received [this].\n")
 
 
@@ -221,7 +220,7 @@ def test_params(capfd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", ["", *COMMANDS, "tokenize", "inspect", "finetune", "predict", "embed", "publish", "lab table5"]
+    "command", ["", *COMMANDS, "tokenize", "inspect", "finetune", "predict", "embed", "publish"]
 )
 def test_help_is_quick_because_nothing_heavy_is_imported(command):
     code = "import sys; from albert_cli import cli; cli.main([*sys.argv[1:], '--help']); print(*sys.modules)"

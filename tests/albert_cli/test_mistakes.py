@@ -23,7 +23,6 @@ def message(capfd, *arguments) -> str:
         ("ensemble runs/a --task", "--task needs a value, as in --task=VALUE."),
         ("prepare --spm_model=x --n=3", "Unknown option: --spm_model. Did you mean --spm_model_file?"),
         ("prepare --zzz=3", "Unknown option: --zzz. `albert prepare --help` lists the flags."),
-        ("lab table2 --zzz=3", "Unknown option: --zzz. `albert lab table2 --help` lists the flags."),
         ("pretrain --train_batch_size=a --bogus=1", "--bogus. `albert pretrain --help` lists the flags."),
         (
             "pretrain --use_tpu",

@@ -29,14 +29,12 @@ from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import write_keras
-from albert_tf.lab.finetuned_runs import read_runs, task_report
-from albert_tf.lab.report import write_report
-from albert_tf.lab.results import Results
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.portable_task_model import PortableTaskModel
 from albert_tf.runtime.predictor import Predictor, predict_stream
+from albert_tf.tasks.benchmarks.ensemble import report_runs
 from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.open_task import read_source
 from albert_tf.tasks.prediction_files import read_answers, read_predictions
@@ -71,7 +69,6 @@ from tests.albert_tf.checkpoints.random_models import (
     random_stored,
     spm_model,
 )
-from tests.albert_tf.lab.samples import results
 from tests.albert_tf.runtime.portable_files import seal
 from tests.albert_tf.tasks import files as task_files
 from tests.albert_tf.tasks.task_models import CASES
@@ -359,35 +356,14 @@ def _read_predictions(folder: Path) -> Any:
     )
 
 
-def _write_table9(folder: Path) -> None:
+def _write_ensemble(folder: Path) -> None:
     for run in ("one", "two"):
         (folder / run).mkdir()
-        settings = {"task": "sst-2", "init_checkpoint": f"models/{run}"}
-        (folder / run / "settings.json").write_text(json.dumps(settings))
-        (folder / run / "results.json").write_text('{"dev": {"accuracy": 0.75}}')
         write_probabilities(folder / run / "dev_probabilities.jsonl", _PROBABILITIES[0])
-        squad = folder / f"squad {run}"
-        squad.mkdir()
-        (squad / "settings.json").write_text('{"task": "squad2.0", "init_checkpoint": "a"}')
-        (squad / "results.json").write_text('{"dev": {"f1": 80.0, "exact_match": 70.0}}')
 
 
-def _read_table9(folder: Path) -> Any:
-    found = []
-    for names, task in ((("one", "two"), "sst-2"), (("squad one", "squad two"), "squad2.0")):
-        runs = read_runs([str(folder / name) for name in names], [task])
-        found.append(task_report(runs))
-    return [(report.members.values(), report.ensemble) for report in found]
-
-
-def _write_lab(folder: Path) -> None:
-    (folder / "table5").mkdir()
-    results(plots=[]).write(folder / "table5")
-
-
-def _read_lab(folder: Path) -> Any:
-    write_report(folder)
-    return Results.read(folder / "table5")
+def _read_ensemble(folder: Path) -> Any:
+    return report_runs(find_task("sst-2"), [folder / "one", folder / "two"])
 
 
 def _write_metrics(folder: Path) -> None:
@@ -505,8 +481,7 @@ READERS = [
     _task("race", "high1.txt", _write_race),
     Reader("gold answers", _write_gold, _read_gold),
     Reader("predictions", _write_predictions, _read_predictions),
-    Reader("table 9", _write_table9, _read_table9),
-    Reader("lab report", _write_lab, _read_lab),
+    Reader("ensemble", _write_ensemble, _read_ensemble),
     Reader("metrics.jsonl", _write_metrics, _read_metrics),
     Reader("texts", _write_texts, _read_texts),
 ]

@@ -1,1 +1,0 @@
-"""The paper's tables and figures as experiments that run: `albert lab`."""
