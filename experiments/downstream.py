@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from albert_cli import program
+from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.spans.metrics import evaluate_squad1
 from albert_tf.tasks.task import Task, find_task
 from albert_tf.tasks.texts.metrics import task_metrics
-from albert_tf.checkpoints.run_files import RESULTS_FILE
 from benchmarks.processes import albert
 from benchmarks.report import markdown_table
 from data_prep.errors import check_among

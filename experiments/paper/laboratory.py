@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.checkpoints.run_files import CHECKPOINTS
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from benchmarks.processes import albert
 from data_prep.errors import InputError, check_at_least
 from data_prep.examples.manifest import MANIFEST

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checkpoints.run_files import RESULTS_FILE, read_metrics
 from albert_tf.parameters import counted_as_in_the_paper
 from albert_tf.tasks.scores import task_score
 from albert_tf.tasks.task import find_task
-from albert_tf.checkpoints.run_files import RESULTS_FILE, read_metrics
 from benchmarks.processes import albert, run
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
