@@ -2,7 +2,9 @@
 
 For example:
 
-    python -m benchmarks.reader --input_file='books/*.md' --spm_model_file=30k-clean.model --max_seq_length=128
+    python -m benchmarks.reader --max_seq_length=128 --batch_size=64 --examples=8192
+
+The text is random sentences of the vocabulary's words.
 """
 
 import json
@@ -14,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from albert_cli import program
+from albert_tf.checkpoints.sources import SHIPPED_FOLDER
 from benchmarks.peers import write_report
 from benchmarks.report import describe_machine
 from data_prep.errors import check_at_least
@@ -22,7 +27,10 @@ from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
+_LONGEST_SENTENCE = 40  # words
+_DOCUMENT = 200  # sentences
 KINDS: dict[str, dict[str, Any]] = {  # the flags of `albert prepare`
     "static": {},
     "dynamic masks": {"masking": "dynamic", "sentence_objective": "nsp"},
@@ -35,32 +43,32 @@ class ReaderSettings:
     """What is measured.
 
     Attributes:
-      input_file: text in prose; globs and commas are allowed.
-      spm_model_file: SentencePiece model of the vocabulary.
+      examples: number of examples that a run reads; the files hold about as many.
       max_seq_length: length of an example in tokens, T.
       batch_size: number of examples per batch.
-      batches: number of batches that a run reads.
       runs: number of runs; the median is reported.
+      spm_model_file: SentencePiece model of the vocabulary. Default: that of the model in the package.
       output: JSON file to write the results to.
     """
 
-    input_file: str
-    spm_model_file: str
+    examples: int = 4096
     max_seq_length: int = 512
-    batch_size: int = 64
-    batches: int = 32
+    batch_size: int = 256
     runs: int = 3
+    spm_model_file: Path = SHIPPED_FOLDER / "albert_small_en" / "spiece.model"
     output: Path | None = None
 
     def __post_init__(self):
-        check_at_least(1, self, "batch_size", "batches", "runs")
+        check_at_least(1, self, "batch_size", "runs")
+        check_at_least(self.batch_size, self, "examples")
 
 
 def main(settings: ReaderSettings) -> None:
     """Measures all kinds of files in turns and prints the result."""
     report: dict[str, Any] = {**describe_machine(), "max_seq_length": settings.max_seq_length}
     with tempfile.TemporaryDirectory() as folder:
-        files = {kind: write(Path(folder) / kind, KINDS[kind], settings) for kind in KINDS}
+        text = write_sentences(Path(folder) / "text.txt", settings)
+        files = {kind: write(Path(folder) / kind, text, KINDS[kind], settings) for kind in KINDS}
         report["bytes_per_example"] = {
             kind: round(read.num_bytes / read.num_examples) for kind, read in files.items()
         }
@@ -71,12 +79,31 @@ def main(settings: ReaderSettings) -> None:
     write_report(settings.output, report)
 
 
-def write(folder: Path, flags: dict[str, Any], settings: ReaderSettings) -> ExampleFiles:
+def write_sentences(file: Path, settings: ReaderSettings) -> Path:
+    """Writes documents of random sentences, as long as the examples together; returns their file."""
+    rng = np.random.default_rng(0)
+    pieces = AlbertTokenizer(str(settings.spm_model_file)).pieces
+    words = [piece[1:] for piece in pieces if piece.startswith("\u2581") and piece[1:].isalpha()]
+    tokens = settings.examples * settings.max_seq_length
+    lengths = rng.integers(1, _LONGEST_SENTENCE + 1, size=2 * tokens // _LONGEST_SENTENCE)
+    sentences = [" ".join(rng.choice(words, length)) for length in lengths]
+    documents = ("\n".join(sentences[i : i + _DOCUMENT]) for i in range(0, len(sentences), _DOCUMENT))
+    file.write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+    return file
+
+
+def write(folder: Path, text: Path, flags: dict[str, Any], settings: ReaderSettings) -> ExampleFiles:
     """Prepares the text in one of the layouts."""
     output = folder / "train.tfrecord"
-    text: dict[str, Any] = {"input_file": settings.input_file, "input_format": "prose", "dupe_factor": 1}
-    text |= {"spm_model_file": settings.spm_model_file, "max_seq_length": settings.max_seq_length}
-    prepare(PrepareSettings(output_file=str(output), **text, **flags), show_progress=False)
+    prepare_settings = PrepareSettings(
+        str(text),
+        str(output),
+        str(settings.spm_model_file),
+        max_seq_length=settings.max_seq_length,
+        dupe_factor=1,
+        **flags,
+    )
+    prepare(prepare_settings, show_progress=False)
     return ExampleFiles.read([output])
 
 
@@ -87,9 +114,9 @@ def measure(files: ExampleFiles, settings: ReaderSettings) -> tuple[float, float
     )
     next(batches)
     clock, processor = time.perf_counter(), time.process_time()
-    for _ in range(settings.batches):
+    count = settings.examples // settings.batch_size * settings.batch_size
+    for _ in range(count // settings.batch_size):
         next(batches)
-    count = settings.batches * settings.batch_size
     return count / (time.perf_counter() - clock), count / (time.process_time() - processor)
 
 

@@ -25,8 +25,14 @@ from data_prep.console import open_console
 from experiments.paper.experiments import EXPERIMENTS, Experiment
 from experiments.paper.figure1 import Figure1Settings, run_figure1
 from experiments.paper.laboratory import LabSettings
+from experiments.paper.leaderboards import (
+    LEADERBOARDS,
+    Leaderboard,
+    LeaderboardSettings,
+    run_leaderboard,
+)
 from experiments.paper.models import with_starts
-from experiments.paper.results import MARKDOWN_FILE, Results
+from experiments.paper.results import MARKDOWN_FILE, Results, write_report
 
 _SETTINGS = Parameter(name="*", negative_iterable=())  # no --empty-model
 
@@ -55,6 +61,9 @@ def list_() -> None:
         table.add_row(experiment.name, experiment.paper, experiment.question, str(len(variants)))
     table.add_row("table1", "Table 1", "How many parameters exactly do the paper's models have?", "none")
     table.add_row("figure1", "Figure 1", "How far does each layer of a checkpoint move its input?", "none")
+    for board in LEADERBOARDS.values():
+        question = f"How good are fine-tuned runs and their ensemble on {board.title}?"
+        table.add_row(board.name, board.name.replace("table", "Table "), question, "none")
     console = open_console()
     console.print(table)
     console.print(
@@ -117,6 +126,39 @@ def figure1(*, settings: Annotated[Figure1Settings, _SETTINGS]) -> None:
     """
     import_tensorflow()
     _show(run_figure1(settings, _command_line()), settings.output)
+
+
+def _leaderboard(board: Leaderboard, example: str) -> Callable:
+    def command(*runs: str, settings: Annotated[LeaderboardSettings, _SETTINGS]) -> None:
+        _show(run_leaderboard(board, runs, settings, _command_line()), settings.output)
+
+    command.__doc__ = (
+        f"Compare fine-tuned models and their ensemble on {board.title} with the paper's, from their predictions.\n\n"
+        f"For example:\n\n  python -m experiments {board.name} {example} --output=lab\n\n"
+        "Args:\n  runs: folders of `albert finetune`, where a folder with several seeds stands for all of them. Runs "
+        "from the same checkpoint share a row; NAME=FOLDER names the row.\n"
+    )
+    return command
+
+
+for _board, _example in zip(
+    LEADERBOARDS.values(), ("runs/rte base=runs/cola", "runs/squad2 runs/race"), strict=True
+):
+    app.command(_leaderboard(_board, _example), name=_board.name)
+
+
+@app.command
+def report(folder: Path, /) -> None:
+    """Write the results of all experiments of a laboratory as one page of Markdown.
+
+    For example:
+
+      python -m experiments report lab
+
+    Args:
+      folder: folder of the laboratory (its --output); the page is report.md in it.
+    """
+    print(write_report(folder))
 
 
 def _show(results: Results, output: Path) -> None:

@@ -6,10 +6,16 @@ from albert_tf.checkpoints.run_files import SETTINGS_FILE, read_metrics
 from data_prep.files import read_json_object
 
 
-def evaluations(run: Path) -> list[dict]:
-    """The evaluations in a run's metrics, in order; a resumed run may have repeated one, which counts once."""
+def evaluations(run: Path, sentences: bool = True) -> list[dict]:
+    """The evaluations in a run's metrics, in order; a resumed run may have repeated one, which counts once.
+
+    Without `sentences`, they lack those of sentence order, which mean nothing for a model without pairs.
+    """
     lines = {line["step"]: line for line in read_metrics(run) if "eval_masked_lm_accuracy" in line}
-    return [*lines.values()]
+    return [
+        {name: value for name, value in line.items() if sentences or "sentence_order" not in name}
+        for line in lines.values()
+    ]
 
 
 def training_seconds(run: Path) -> float:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from benchmarks.report import markdown_table
-from data_prep.errors import needs_extra
+from data_prep.errors import InputError, needs_extra
 from data_prep.files import Number, as_record, read_json_object, write_text
 
-RESULTS_FILE, MARKDOWN_FILE = "results.json", "results.md"
+RESULTS_FILE, MARKDOWN_FILE, REPORT_FILE = "results.json", "results.md", "report.md"
 _SIGNIFICANCE = 0.05
 Verdict = Literal["higher", "lower", "can't tell"]
 
@@ -156,15 +156,15 @@ class Results:
         path = path / RESULTS_FILE if path.is_dir() else path
         return as_record(cls, read_json_object(path), path)
 
-    def page(self) -> str:
-        """The content of results.md."""
+    def page(self, pictures: str = "") -> str:
+        """The content of results.md; `pictures` is the path of their folder, relative to the page's."""
         parts = [
             f"# {self.title} ({self.paper})",
             self.question,
             f"    {self.command}" if self.command else "",
             self._caption(),
             self.table(),
-            *(f"![{plot.caption}]({plot.file})" for plot in self.plots),
+            *(f"![{plot.caption}]({pictures}{plot.file})" for plot in self.plots),
             "\n".join(f"- {self.sentence(comparison)}" for comparison in self.comparisons),
             "\n".join(f"- {note}" for note in self.notes),
             ", ".join(f"{name} {value}" for name, value in self.environment.items()),
@@ -211,6 +211,20 @@ class Results:
         seeds = len(self.seeds)
         spread = "one seed" if seeds == 1 else f"mean ± standard deviation of {seeds} seeds"
         return f"{scale}: {spread}. Differences are given with their standard errors. {rounds}".rstrip()
+
+
+def write_report(folder: Path) -> Path:
+    """Writes FOLDER/report.md, the pages of all experiments of a laboratory, tables first; returns its path."""
+    found = [(Results.read(path), f"{path.parent.name}/") for path in folder.glob(f"*/{RESULTS_FILE}")]
+    if not found:
+        raise InputError(
+            f"A laboratory must hold an experiment, such as table4/{RESULTS_FILE}. Received {folder}, which holds none."
+        )
+    # "table10" comes after "table9", and figures after tables.
+    found.sort(key=lambda each: (each[0].experiment.startswith("figure"), len(each[1]), each[1]))
+    report = folder / REPORT_FILE
+    write_text(report, "\n".join(results.page(pictures) for results, pictures in found))
+    return report
 
 
 def _summary(values: Sequence[float], column: Column) -> str:

@@ -185,13 +185,11 @@ class ExperimentTable:
     def _points(self, row: PlannedRow, seed: int) -> list[dict[str, Any]]:
         """A run's evaluations, with their hours; a fork's include the one where it starts."""
         lab, variant = self.lab, row.variant
-        lines = evaluations(lab.run(variant, seed))
+        lines = evaluations(lab.run(variant, seed), sentences=variant.objective != "none")
         if variant.fork and variant.start:
             fork = fork_step(lab.steps(variant.start))
             lines = [
                 line for line in evaluations(lab.run(variant.start, seed)) if line["step"] == fork
             ] + lines
-        if variant.objective == "none":  # a model without pairs of sentences
-            lines = [{k: v for k, v in line.items() if "sentence_order" not in k} for line in lines]
         hours = training_seconds(lab.run(variant, seed)) / 3600
         return [{**line, "hours": hours * line["step"] / lines[-1]["step"]} for line in lines]
