@@ -133,10 +133,10 @@ def _leaderboard(board: Leaderboard, example: str) -> Callable:
         _show(run_leaderboard(board, runs, settings, _command_line()), settings.output)
 
     command.__doc__ = (
-        f"Compare fine-tuned models and their ensemble on {board.title} with the paper's, from their predictions.\n\n"
+        f"Compare fine-tuned models and their ensemble on {board.title} with the paper's.\n\n"
         f"For example:\n\n  python -m experiments {board.name} {example} --output=lab\n\n"
-        "Args:\n  runs: folders of `albert finetune`, where a folder with several seeds stands for all of them. Runs "
-        "from the same checkpoint share a row; NAME=FOLDER names the row.\n"
+        "Args:\n  runs: folders of `albert finetune`, where one of several seeds stands for all of them. "
+        "Runs from the same checkpoint share a row; NAME=FOLDER names the row.\n"
     )
     return command
 

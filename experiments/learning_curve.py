@@ -6,9 +6,9 @@ For example:
 
 One book in 20 is held out. A small model first trains on short sequences, from which it learns much sooner to
 predict a word from its neighbors (it does not learn sentence order from them). From there the same model
-trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with masked
-words alone: the rows of the paper's Table 5. Masks are redrawn in every epoch. The experiment writes one PNG and one
-JSON file; the same command resumes it if it was interrupted.
+trains for the same number of steps with sentence-order prediction, with next-sentence prediction, and with
+masked words alone: the rows of the paper's Table 5. Masks are redrawn in every epoch. The experiment writes one
+PNG and one JSON file; the same command resumes it if it was interrupted.
 """
 
 import json

@@ -82,7 +82,8 @@ LEADERBOARDS = {
         numbers.READING_SINGLE,
         numbers.READING_ENSEMBLES,
         (
-            "RACE is accuracy in percent; SQuAD 2.0 is at the best threshold of the null odds, as in the original.",
+            "RACE is accuracy in percent; SQuAD 2.0 is at the best threshold of the null odds, as in the "
+            "original.",
         ),
     ),
 }

@@ -218,7 +218,8 @@ def write_report(folder: Path) -> Path:
     found = [(Results.read(path), f"{path.parent.name}/") for path in folder.glob(f"*/{RESULTS_FILE}")]
     if not found:
         raise InputError(
-            f"A laboratory must hold an experiment, such as table4/{RESULTS_FILE}. Received {folder}, which holds none."
+            f"A laboratory must hold an experiment, such as table4/{RESULTS_FILE}. Received {folder}, which has "
+            "none."
         )
     # "table10" comes after "table9", and figures after tables.
     found.sort(key=lambda each: (each[0].experiment.startswith("figure"), len(each[1]), each[1]))

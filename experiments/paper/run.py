@@ -185,11 +185,13 @@ class ExperimentTable:
     def _points(self, row: PlannedRow, seed: int) -> list[dict[str, Any]]:
         """A run's evaluations, with their hours; a fork's include the one where it starts."""
         lab, variant = self.lab, row.variant
-        lines = evaluations(lab.run(variant, seed), sentences=variant.objective != "none")
+        has_pairs = variant.objective != "none"
+        lines = evaluations(lab.run(variant, seed), has_pairs)
         if variant.fork and variant.start:
-            fork = fork_step(lab.steps(variant.start))
-            lines = [
-                line for line in evaluations(lab.run(variant.start, seed)) if line["step"] == fork
-            ] + lines
+            fork, before = (
+                fork_step(lab.steps(variant.start)),
+                evaluations(lab.run(variant.start, seed), has_pairs),
+            )
+            lines = [*(line for line in before if line["step"] == fork), *lines]
         hours = training_seconds(lab.run(variant, seed)) / 3600
         return [{**line, "hours": hours * line["step"] / lines[-1]["step"]} for line in lines]

@@ -1,4 +1,4 @@
-"""`python -m experiments table9` and `table10` from the predictions that runs save, and the laboratory's report."""
+"""Tables 9 and 10 from the predictions that runs save, and the report of a laboratory."""
 
 import json
 from pathlib import Path
