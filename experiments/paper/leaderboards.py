@@ -175,7 +175,7 @@ def run_leaderboard(
         paper=board.name.replace("table", "Table "),
         question="How good are fine-tuned models, alone and as an ensemble?",
         scale="",
-        seeds=(),
+        seeds=[],
         command=command,
         settings={"runs": [{"row": run.row, "folder": str(run.folder)} for run in found]},
         environment=describe_machine(),

@@ -131,9 +131,9 @@ class Results:
     environment: Mapping[str, Any]
     columns: Sequence[Column]
     rows: Sequence[ResultRow]
-    plots: Sequence[Plot] = ()
-    comparisons: Sequence[RowComparison] = ()
-    notes: Sequence[str] = ()
+    plots: Sequence[Plot] = field(default_factory=list)
+    comparisons: Sequence[RowComparison] = field(default_factory=list)
+    notes: Sequence[str] = field(default_factory=list)
 
     def column(self, name: str) -> Column:
         """The column with that name."""

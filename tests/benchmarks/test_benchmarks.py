@@ -19,10 +19,7 @@ from benchmarks.report import compare, markdown_table
 from benchmarks.step_profile import by_purpose, operation_seconds
 from benchmarks.task_examples import padded_batches
 from data_prep.errors import InputError
-from tests.data_prep.conftest import model_file, story
 from tests.processes import ROOT, run_together
-
-__all__ = ["model_file", "story"]
 
 PAGE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8").replace("\\\n", " ")
 COMMANDS = re.findall(r"^    python -m ((?:benchmarks|experiments)\..*)$", PAGE, re.MULTILINE)

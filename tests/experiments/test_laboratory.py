@@ -24,8 +24,8 @@ from experiments.paper.measures import Measures
 from experiments.paper.models import TINY, Variant, shape
 from experiments.paper.results import Results
 from experiments.paper.run import run_experiment
-from tests.data_prep.conftest import write_story
 from tests.processes import ROOT
+from tests.story import write_story
 
 ABSURD = dataclasses.replace(
     TINY,

@@ -25,11 +25,8 @@ from experiments.paper.figure1 import (
 from experiments.paper.models import PAPER, SCALES, Variant, with_starts
 from experiments.paper.results import Column, ResultRow, Results, compare_rows
 from experiments.paper.sentence_probe import probe
-from tests.data_prep.conftest import model_file, story
 from tests.reference import albert
 from tests.reference import layer_changes as reference
-
-__all__ = ["model_file", "story"]
 
 # Millions of parameters -> what Tables 1 and 12 print for them.
 PRINTED = {59: {60}, 223: {235, 225}, 496: {499}}

@@ -19,8 +19,8 @@ from experiments.metrics import evaluations, training_seconds
 from experiments.small_budgets import BudgetSettings
 from experiments.texts import link_files, split_files
 from tests.benchmarks.test_benchmarks import parse
-from tests.data_prep.conftest import write_story
 from tests.processes import ROOT
+from tests.story import write_story
 
 PAGES = "\n".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in ("lab", "recipes"))
 COMMANDS = re.findall(r"^    python -m experiments\.(\w+)(.*)$", PAGES.replace("\\\n", " "), re.MULTILINE)
