@@ -31,6 +31,7 @@ from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.fuzz.campaign import run
 from tests.fuzz.readers import BY_NAME
 
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("cases", [range(4), pytest.param(range(4, 40), marks=pytest.mark.very_slow)], ids=str)
