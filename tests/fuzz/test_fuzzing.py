@@ -34,7 +34,9 @@ from tests.fuzz.readers import BY_NAME
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
-@pytest.mark.parametrize("cases", [range(4), pytest.param(range(4, 40), marks=pytest.mark.very_slow)], ids=str)
+@pytest.mark.parametrize(
+    "cases", [range(4), pytest.param(range(4, 40), marks=pytest.mark.very_slow)], ids=str
+)
 def test_any_bytes_give_a_result_or_an_input_error(name, cases):
     if BY_NAME[name].seal:
         pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
