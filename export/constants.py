@@ -16,7 +16,7 @@ from albert_tf.training.steps import not_inlined
 
 
 def layer_with_constants(layer: Callable, variables: Sequence[keras.Variable]) -> Callable:
-    """A layer with its weights as constants; the argument of `albert_tf.model.execution.layers_made_by`.
+    """A layer with its weights as constants: `make_layer_function` of `albert_tf.kernels.Kernels`.
 
     The function is called, not copied into the graph, so that all layers that share their parameters share the
     rearranged matrices, too.

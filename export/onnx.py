@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.kernels.formulas import layer_norm_as_in_textbooks
 from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.engines import open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE
@@ -52,13 +51,12 @@ def write_onnx(
     import tf2onnx
 
     function = portable.whole
-    with layer_norm_as_in_textbooks():
-        proto, _ = tf2onnx.convert.from_function(
-            function,
-            function.input_signature,
-            opset=_OPSET,
-            custom_op_handlers={"Erfc": (_erfc, []), "SelectV2": (_select, [])},
-        )
+    proto, _ = tf2onnx.convert.from_function(
+        function,
+        function.input_signature,
+        opset=_OPSET,
+        custom_op_handlers={"Erfc": (_erfc, []), "SelectV2": (_select, [])},
+    )
     fuse_layer_norms(proto.graph)
     if quantize == "int8":
         proto = _int8(proto)

@@ -15,7 +15,6 @@ from albert_tf.checkpoints.output_folder import check_replaceable, replaced_fold
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.config import CONFIG_FILE
 from albert_tf.conversion.verification import OutputComparison, check_equal
-from albert_tf.model.execution import layers_made_by
 from albert_tf.runtime.portable_folder import write_manifest, write_tables
 from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.runtime.trained_model import USUAL_ANSWER_LENGTH
@@ -145,11 +144,11 @@ def export_model(
         if dtype == "float32":
             write_savedmodel(export, aside)
         else:  # with padding it may run on XLA, which arranges variables itself
-            layer_maker = layer_with_constants if unpad else None
-            with _dtype_policy(dtype), layers_made_by(layer_maker):
+            with _dtype_policy(dtype):
                 built = model.build_model()
                 export = _build(model, built, Path(assets), unpad, options)
-                if layer_maker:
+                if unpad and (kernels := built.encoder.kernels):
+                    kernels.make_layer_function = layer_with_constants
                     leave_out_constants(export.root, built.encoder)
                 write_savedmodel(export, aside)
         comparison = check_savedmodel(exact, aside, rounded=dtype != "float32")
@@ -216,7 +215,9 @@ def export_for_runtime(
     if found.kind in TEXT_KINDS:
         found.need_vocabulary()
     stored, model = found.stored, found.build_model()
-    model.encoder.unpad = format == "onnx"  # LiteRT's converter needs static shapes
+    if kernels := model.encoder.kernels:
+        model.encoder.unpad = format == "onnx"  # LiteRT's converter needs static shapes
+        kernels.textbook_layer_norm = format == "onnx"
     portable = build(model, **options)
     batches: list[dict[str, np.ndarray]] = []
     exact = recorded(portable, batches)
@@ -287,7 +288,7 @@ def _build(
     source: ExportSource, model: Pretrained | TaskModel, assets: Path, unpad: bool, options: dict
 ) -> Export:
     kind = source.kind
-    model.encoder.unpad = unpad
+    model.encoder.unpad = unpad and model.encoder.kernels is not None
     if kind == "encoder":  # takes ids, so that it needs no tokenizer
         return KINDS[kind].build(model, assets)
     vocabulary = source.need_vocabulary()

@@ -1,25 +1,29 @@
 """The encoder: factorized embeddings, layers that share parameters, pooler (paper, section 3.1)."""
 
-import contextlib
 import itertools
-from collections.abc import Iterator
-from types import SimpleNamespace
+from typing import Literal
 
 import keras
-import numpy as np
+from keras import ops
 
 from albert_tf.config import AlbertConfig, Remat
-from albert_tf.model.execution import Blocks, Execution, remat_level, xla_is_faster
 from albert_tf.model.inputs import check_names, encoder_arrays
-from albert_tf.model.keras_model import AlbertModel
-from albert_tf.model.layers import Embeddings, FeedForward, SelfAttention, dense, mask_scores_of
+from albert_tf.model.keras_model import xla_is_faster
+from albert_tf.model.layers import (
+    Embeddings,
+    FeedForward,
+    SelfAttention,
+    dense,
+    gather_positions,
+    make_kernels,
+    mask_scores_of,
+)
+from albert_tf.model.lora import LowRankAdaptation
 from albert_tf.parameters import distinct_layers
-
-_LORA = "lora_"  # begins the names of its matrices in files of weights
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertEncoder(AlbertModel):
+class AlbertEncoder(LowRankAdaptation):
     """Token ids to contextual vectors (paper, section 3.1).
 
     Every sharing strategy of the paper's Table 4 is the same loop over two lists, the different attention
@@ -35,6 +39,8 @@ class AlbertEncoder(AlbertModel):
         of L; shapes must be known.
       unpad: whether to skip padding if `training` is off, which is faster. The outputs at padding are then 0,
         and shapes inside depend on the mask, which TPUs and XLA do not support.
+      plain: whether to compute without `albert_tf/kernels/`: the same in more time and memory. `remat`,
+        `scan_layers` and `unpad` then change nothing.
 
     Call args:
       inputs: a dict of integer arrays of shape (B, T): `input_ids`; `input_mask`, 1 for tokens and 0 for
@@ -64,30 +70,38 @@ class AlbertEncoder(AlbertModel):
         remat: Remat = False,
         scan_layers: bool = False,
         unpad: bool = False,
+        plain: bool = False,
         **kwargs,
     ):
         super().__init__(**{"name": "albert_encoder", **kwargs})
         self.config = config
         self.seed = seed
-        self.remat = remat_level(remat)
+        if remat not in (False, True, "activations", "layers"):
+            raise ValueError(f"`remat` must be a bool, 'activations' or 'layers'. Received {remat!r}.")
+        self.remat: Literal[False, "activations", "layers"] = "layers" if remat is True else remat
         self.scan_layers = scan_layers
         self.unpad = unpad
+        self.plain = plain
+        self.kernels = None if plain else make_kernels()
         self.supports_jit = xla_is_faster()
-        self.seeds = seeds = keras.random.SeedGenerator(seed, name="seeds")
-        self._file_of_weights = SimpleNamespace(has_lora=False, lora={})  # not tracked as a part of the model
-        dtype = self.dtype_policy
+        self.seeds = keras.random.SeedGenerator(seed, name="seeds")
         attentions, ffns = distinct_layers(config)
-        parts = {"remat": self.remat == "activations", "dtype": dtype}
-        blocks = range(config.inner_group_num)
-        self.embeddings = Embeddings(config, seeds, dtype=dtype)
+        blocks, parts, dtype = (
+            range(config.inner_group_num),
+            (config, self.seeds, self.kernels),
+            self.dtype_policy,
+        )
+        self.embeddings = Embeddings(*parts, dtype=dtype)
         self.attentions = [
-            [SelfAttention(config, seeds, name=f"attention_{g}_{i}", **parts) for i in blocks]
+            [SelfAttention(*parts, name=f"attention_{g}_{i}", dtype=dtype) for i in blocks]
             for g in range(attentions)
         ]
         self.ffns = [
-            [FeedForward(config, seeds, name=f"ffn_{g}_{i}", **parts) for i in blocks] for g in range(ffns)
+            [FeedForward(*parts, name=f"ffn_{g}_{i}", dtype=dtype) for i in blocks] for g in range(ffns)
         ]
-        self.pooler = dense(config.hidden_size, config, seeds, name="pooler", dtype=dtype, activation="tanh")
+        self.pooler = dense(
+            config.hidden_size, config, self.seeds, name="pooler", dtype=dtype, activation="tanh"
+        )
         self.build((None, None))
 
     def build(self, input_shape=None):
@@ -104,22 +118,40 @@ class AlbertEncoder(AlbertModel):
                 "`intermediates` covers all tokens and excludes `positions`. Received both; leave `positions` out."
             )
         input_ids, input_mask, token_type_ids = encoder_arrays(inputs, self.config)  # (B, T)
+        if positions is not None:  # with the first token, which the pooler reads
+            positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)
         x = self.embeddings(input_ids, token_type_ids, training=training)  # (B*T, H)
-        execution = Execution(self, input_mask, positions, training)
-        hidden = [execution.start(x)]
-        # One layer at a time, or with `scan_layers` equal ones as a loop.
-        for layers in execution.stretches(rolled=self.scan_layers and not intermediates):
-            hidden.append(execution.run(layers, hidden[-1]))
-        execution.finish()
-        sequence = execution.to_sequence(hidden[-1])  # (B, T, H), or (B, 1 + P, H) with the first token
+        hidden = self._run_layers(x, input_mask, positions, training, intermediates)
+        sequence = hidden[-1]  # (B, T, H), or (B, 1 + P, H)
         outputs = {
             "sequence_output": sequence if positions is None else sequence[:, 1:],
             "pooled_output": self.pooler(sequence[:, 0]),  # (B, H)
         }
         if intermediates:
-            embedded, *layer_outputs = map(execution.to_sequence, hidden)
-            outputs |= {"embedding_output": embedded, "encoder_outputs": layer_outputs}
+            outputs |= {"embedding_output": hidden[0], "encoder_outputs": hidden[1:]}
         return outputs
+
+    def _run_layers(self, x, input_mask, positions, training: bool, intermediates: bool) -> list:
+        """The input of the first layer and the outputs of all: (B*T, H) -> arrays (B, T, H).
+
+        With positions (B, P), the last is (B, P, H).
+        """
+        mask_scores = mask_scores_of(input_mask, self.compute_dtype)
+        layers = [self.blocks(layer) for layer in range(self.config.num_hidden_layers)]
+        if self.kernels:
+            options = {"remat": self.remat, "scan_layers": self.scan_layers, "unpad": self.unpad}
+            options |= {"training": training, "intermediates": intermediates}
+            return self.kernels.run_layers(layers, x, mask_scores, input_mask, positions, **options)
+        hidden = [x]
+        for blocks in layers:
+            for attention, ffn in blocks:
+                x = ffn(attention(x, mask_scores, training=training), training=training)
+            hidden.append(x)
+        hidden = [ops.reshape(x, (*ops.shape(input_mask), self.config.hidden_size)) for x in hidden]
+        if positions is not None:
+            wanted = gather_positions(hidden[-1], positions)  # (B*P, H)
+            hidden[-1] = ops.reshape(wanted, (*ops.shape(positions), self.config.hidden_size))
+        return hidden
 
     def attention_maps(self, inputs) -> list:
         """What each token attends to in every layer, without dropout.
@@ -141,100 +173,12 @@ class AlbertEncoder(AlbertModel):
                 x = ffn(attention(x, mask_scores))
         return maps
 
-    def blocks(self, layer: int) -> Blocks:
+    def blocks(self, layer: int) -> list[tuple[SelfAttention, FeedForward]]:
         """The attention and feed-forward parts of a layer: of each list, the one at floor(layer * length / L)."""
         L = self.config.num_hidden_layers
         attentions = self.attentions[layer * len(self.attentions) // L]
         ffns = self.ffns[layer * len(self.ffns) // L]
         return list(zip(attentions, ffns, strict=True))
-
-    def enable_lora(self, rank: int, alpha: float | None = None) -> None:
-        """Freezes the encoder, and adds trainable low-rank matrices a and b to those of queries and values.
-
-        LoRA (Hu et al. 2021): a matrix W becomes W + alpha / rank * a b, where b starts at 0. Layers that share a
-        matrix share a and b, too. Call it once, before `compile`.
-
-        Args:
-          rank: number of columns of a and of rows of b.
-          alpha: numerator of the scale. Default: the rank.
-
-        Raises:
-          ValueError: the rank is less than 1, or LoRA is enabled already.
-        """
-        if rank < 1:
-            raise ValueError(f"`rank` must be at least 1. Received {rank}.")
-        if self.lora_rank:
-            raise ValueError(f"LoRA is enabled already, with rank {self.lora_rank}. Call `enable_lora` once.")
-        for variable in self.trainable_variables:
-            variable.trainable = False
-        for layer in self._lora_layers():
-            layer.enable_lora(rank, alpha, a_initializer=keras.initializers.HeUniform(self.seeds))
-
-    def _lora_layers(self) -> list[keras.layers.Dense]:
-        """The layers that LoRA changes."""
-        return [
-            layer
-            for attention in itertools.chain(*self.attentions)
-            for layer in (attention.query, attention.value)
-        ]
-
-    def save_own_variables(self, store):
-        """Saves LoRA's matrices and those beside them, too, in a file of weights: Keras stores only their sum."""
-        super().save_own_variables(store)
-        if self.lora_rank and self._file_of_weights.has_lora:
-            for name, variable in self._lora_variables().items():
-                store[name] = keras.ops.convert_to_numpy(variable)
-
-    @contextlib.contextmanager
-    def lora_in_files(self) -> Iterator[None]:
-        """Within this context, files have LoRA's matrices; a whole model is saved without, as an ordinary one."""
-        self._file_of_weights.has_lora = True
-        try:
-            yield
-        finally:
-            self._file_of_weights.has_lora = False
-
-    def load_own_variables(self, store):
-        super().load_own_variables(store)
-        names = [name for name in store.keys() if name.startswith(_LORA)]  # noqa: SIM118  an HDF5 group
-        self._file_of_weights.lora = {name: np.array(store[name]) for name in names}
-
-    def restore_lora(self) -> None:
-        """Sets LoRA's matrices to those of the file of weights that Keras has read, which sets them to 0.
-
-        If the file has none of this rank, they are as after `enable_lora`, beside the file's weights.
-        """
-        stored, self._file_of_weights.lora = self._file_of_weights.lora, {}
-        if not self.lora_rank:
-            return
-        variables = self._lora_variables()
-        fits = {name: array.shape for name, array in stored.items()} == {
-            name: tuple(variable.shape) for name, variable in variables.items()
-        }
-        for name, variable in variables.items():
-            if fits:
-                variable.assign(stored[name])
-            elif name.endswith("_a"):
-                variable.assign(keras.initializers.HeUniform(self.seeds)(variable.shape))
-
-    def _lora_variables(self) -> dict[str, keras.Variable]:
-        """The matrices of the layers that LoRA changes, by the names in files of weights."""
-        return {
-            f"{_LORA}{number}_{variable.name.removeprefix(_LORA)}": variable
-            for number, layer in enumerate(self._lora_layers())
-            for variable in layer.variables
-            if variable.name in ("kernel", "lora_kernel_a", "lora_kernel_b")
-        }
-
-    @property
-    def lora_rank(self) -> int | None:
-        """The rank of LoRA; None unless it is enabled."""
-        return self.attentions[0][0].query.lora_rank
-
-    @property
-    def lora_alpha(self) -> float | None:
-        """The numerator of LoRA's scale; None unless it is enabled."""
-        return self.attentions[0][0].query.lora_alpha
 
     def _parts(self) -> list[keras.layers.Layer]:
         return list(itertools.chain[keras.layers.Layer](*self.attentions, *self.ffns))
@@ -251,6 +195,7 @@ class AlbertEncoder(AlbertModel):
             "remat": self.remat,
             "scan_layers": self.scan_layers,
             "unpad": self.unpad,
+            "plain": self.plain,
         }
 
     @classmethod

@@ -26,7 +26,7 @@ class MaskedLMHead(keras.layers.Layer):
     (1, 1, 100)
     """
 
-    def __init__(self, config: AlbertConfig, seeds, **kwargs):
+    def __init__(self, config: AlbertConfig, seeds, kernels=None, **kwargs):
         super().__init__(**{"name": "masked_lm", **kwargs})
         self.config = config
         self.transform = dense(
@@ -35,9 +35,9 @@ class MaskedLMHead(keras.layers.Layer):
             seeds,
             name="transform",
             dtype=self.dtype_policy,
-            activation=activation(config),
+            activation=activation(config, kernels),
         )
-        self.layer_norm = layer_norm(config, dtype=self.dtype_policy)
+        self.layer_norm = layer_norm(config, kernels, dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         self.output_shape = (None, None, self.config.vocab_size)

@@ -1,12 +1,12 @@
 """The pretraining model and its loss."""
 
+import functools
+
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig, Remat
-from albert_tf.kernels.formulas import cross_entropy
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.execution import remat_level
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
 from albert_tf.model.keras_model import AlbertModel
 
@@ -20,6 +20,7 @@ class AlbertPretrainer(AlbertModel):
       seed: seed of the initial weights and the dropout masks.
       remat: as in `AlbertEncoder`: less memory, more computation.
       scan_layers: as in `AlbertEncoder`: shorter compilation with XLA.
+      plain: as in `AlbertEncoder`.
 
     Call args:
       inputs: the encoder's dict of (B, T) arrays with `masked_lm_positions` (B, P); other keys, such as the
@@ -46,18 +47,17 @@ class AlbertPretrainer(AlbertModel):
         seed: int | None = None,
         remat: Remat = False,
         scan_layers: bool = False,
+        plain: bool = False,
         **kwargs,
     ):
         super().__init__(**{"name": "albert_pretrainer", **kwargs})
         self.config = config
-        self.seed = seed
-        self.remat = remat_level(remat)
-        self.scan_layers = scan_layers
+        dtype = self.dtype_policy
         self.encoder = AlbertEncoder(
-            config, seed=seed, remat=remat, scan_layers=scan_layers, dtype=self.dtype_policy
+            config, seed=seed, remat=remat, scan_layers=scan_layers, plain=plain, dtype=dtype
         )
-        self.masked_lm = MaskedLMHead(config, self.encoder.seeds, dtype=self.dtype_policy)
-        self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=self.dtype_policy)
+        self.masked_lm = MaskedLMHead(config, self.encoder.seeds, self.encoder.kernels, dtype=dtype)
+        self.sentence_order = SentenceOrderHead(config, self.encoder.seeds, dtype=dtype)
         self.epoch_means = _EpochMeans()
         self.build()
 
@@ -103,9 +103,7 @@ class AlbertPretrainer(AlbertModel):
         return {
             **super().get_config(),
             "config": self.config.to_dict(),
-            "seed": self.seed,
-            "remat": self.remat,
-            "scan_layers": self.scan_layers,
+            **{name: getattr(self.encoder, name) for name in ("seed", "remat", "scan_layers", "plain")},
         }
 
     @classmethod
@@ -145,7 +143,7 @@ SUMS = (
 )
 
 
-def pretraining_sums(outputs: dict, batch: dict) -> dict:
+def pretraining_sums(outputs: dict, batch: dict, kernels=None) -> dict:
     """Sums over a batch, which give the losses and accuracies once the sums of all replicas are added.
 
     Args:
@@ -153,26 +151,43 @@ def pretraining_sums(outputs: dict, batch: dict) -> dict:
       batch: `masked_lm_ids` integers (B, P), `masked_lm_weights` floats (B, P), 0 for unused predictions,
         `sentence_order` integers (B,), and optionally `sentence_order_weights` floats (B,), 0 for pairs without
         a label, and `input_mask` (B, T): rows that are all padding do not count as examples.
+      kernels: those of the model in a training step that has formulas compiled.
 
     Returns:
       A dict of float32 scalars: `masked_lm_loss`, `masked_lm_correct` and `masked_lm_weight`, summed over
       predictions; `sentence_order_loss`, `sentence_order_correct` and `sentence_order_weight`, over pairs;
       `examples`, their number.
     """
-    order = batch["sentence_order"]
+    order, weighted_sums = batch["sentence_order"], functools.partial(_weighted_sums, kernels)
     ones, mask = ops.ones_like(order, dtype="float32"), batch.get("input_mask")
     sums = (
-        *_weighted_sums(outputs["masked_lm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"]),
-        *_weighted_sums(outputs["sentence_order_logits"], order, batch.get("sentence_order_weights", ones)),
+        *weighted_sums(outputs["masked_lm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"]),
+        *weighted_sums(outputs["sentence_order_logits"], order, batch.get("sentence_order_weights", ones)),
         ops.sum(ones if mask is None else ops.cast(ops.any(mask > 0, axis=1), "float32")),
     )
     return dict(zip(SUMS, sums, strict=True))
 
 
-def _weighted_sums(logits, labels, weights) -> tuple:
+def cross_entropy(logits, labels, kernels=None):
+    """The loss of each prediction in nats, and 1 where its label is the most probable, else 0: float32 (...).
+
+    Args:
+      logits: (..., classes).
+      labels: integers (...), the classes. Of equal logits, the first counts as the most probable.
+      kernels: as in `pretraining_sums`.
+    """
+    if kernels and kernels.compiles(logits):
+        return kernels.cross_entropy(logits, labels)
+    wide = ops.cast(logits, "float32")
+    is_best = ops.equal(ops.argmax(wide, axis=-1), ops.cast(labels, "int32"))
+    losses = ops.sparse_categorical_crossentropy(labels, wide, from_logits=True)
+    return losses, ops.cast(is_best, "float32")
+
+
+def _weighted_sums(kernels, logits, labels, weights) -> tuple:
     """The sums of a head's cross-entropy, of its correct predictions, and of the weights of both."""
     weights = ops.cast(weights, "float32")
-    losses, are_best = cross_entropy(logits, labels)
+    losses, are_best = cross_entropy(logits, labels, kernels)
     return ops.sum(weights * losses), ops.sum(weights * are_best), ops.sum(weights)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.execution import xla_is_faster
+from albert_tf.model.keras_model import xla_is_faster
 from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.device_settings import check_batch_divides
@@ -96,7 +96,7 @@ def split_batches_over_cores(batches: Sequence[tuple[int, int]], hidden_size: in
 
 
 def formula_compiler() -> Callable | None:
-    """XLA for the formulas of a step that is not compiled as a whole: the argument of `formulas_compiled_by`.
+    """XLA for the formulas of a step that is not compiled as a whole: `compiler` of a model's kernels.
 
     On CPUs TensorFlow computes each operation of a formula in a separate pass over memory; XLA needs one
     pass for all. Matrix products stay with TensorFlow: XLA's are slower on CPUs, in bfloat16 by a factor of 2

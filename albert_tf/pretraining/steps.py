@@ -40,7 +40,7 @@ class PretrainingObjective:
     def loss_and_sums(self, batch: dict, counts: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """The sum of the losses of masked words and of sentence order; the sums in the order of `SUMS`, (7,)."""
         predictions, pairs = counts
-        sums = pretraining_sums(self.model(batch, training=True), batch)
+        sums = pretraining_sums(self.model(batch, training=True), batch, self.model.encoder.kernels)
         global_counts = {"masked_lm_weight": predictions, "sentence_order_weight": pairs}
         loss = pretraining_metrics({**sums, **global_counts})["loss"]
         return loss, tf.stack([sums[name] for name in SUMS])

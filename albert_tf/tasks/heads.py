@@ -7,7 +7,7 @@ from keras import ops
 
 from albert_tf.checkpoints.heads import Head, to_task_model
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layers import dense, dropout, gather_positions, layer_norm
+from albert_tf.model.layers import dense, dropout, gather_positions, layer_norm, make_kernels
 from albert_tf.tasks.spans.answers import IMPOSSIBLE
 
 
@@ -111,7 +111,7 @@ class ConditionalSpanHead(keras.layers.Layer):
         # One layer on [token, start] in two halves: the token's half is computed once for all starts.
         self.end_token = dense(H, config, seeds, name="end_token", dtype=dtype)
         self.end_start = dense(H, config, seeds, name="end_start", dtype=dtype, use_bias=False)
-        self.layer_norm = layer_norm(config, dtype=dtype)
+        self.layer_norm = layer_norm(config, make_kernels(), dtype=dtype)
         self.end = LinearHead(1, config, seeds, name="end", dtype=dtype)
         self.answerable = dense(H, config, seeds, name="answerable", dtype=dtype, activation="tanh")
         self.answerable_output = dense(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from albert_tf.kernels.formulas import value_inside
 from albert_tf.training.micro_batches import dropout_seed
 from albert_tf.training.steps import dropout_states
 
@@ -49,8 +48,11 @@ def masks_of_replica(model) -> Iterator[None]:
             (state, dropout_seed(tf.convert_to_tensor(state), step, first + i))
             for i, state in enumerate(generators)
         )
-    with value_inside(_states, states):
+    token = _states.set(states)
+    try:
         yield
+    finally:
+        _states.reset(token)
 
 
 def replica_states() -> contextlib.AbstractContextManager:

@@ -13,7 +13,6 @@ import keras
 import tensorflow as tf
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
-from albert_tf.kernels.formulas import formulas_compiled_by
 from albert_tf.optimizers import CLIP_NORM
 from albert_tf.training.micro_batches import dropout_seed, sum_over_micro_batches
 
@@ -55,7 +54,7 @@ class Gradients:
       accumulation_steps: micro-batches into which the share is cut, computed in turn to save memory.
       parallel_parts: parts of a micro-batch that are computed in parallel.
       jit_compile: compile the forward and backward pass with XLA.
-      formula_compiler: compiles single formulas of the model, as for `formulas_compiled_by`.
+      formula_compiler: compiles single formulas of the model's kernels.
     """
 
     def __init__(
@@ -134,11 +133,12 @@ class Gradients:
         # nothing is assigned, which XLA cannot do under every strategy.
         variables = [*self._variables, *self._fixed, *self._seeds]
         state = list(zip(variables, [*weights, *fixed, *seeds], strict=True))
-        with formulas_compiled_by(self._formula_compiler):
-            with tf.GradientTape() as tape, keras.StatelessScope(state):
-                tape.watch(weights)
-                loss, sums = self._objective.loss_and_sums(batch, counts)
-            gradients = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        if kernels := self._objective.model.encoder.kernels:
+            kernels.compiler = self._formula_compiler
+        with tf.GradientTape() as tape, keras.StatelessScope(state):
+            tape.watch(weights)
+            loss, sums = self._objective.loss_and_sums(batch, counts)
+        gradients = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # Dense: the sparse gradient of an embedding lookup would be reduced and clipped differently.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 

@@ -1,18 +1,23 @@
 """One tiny case of every layer, head, model and optimizer, for the checks in test_conformance.py.
 
+What has kernels is in the list twice: with them and, as "..., without kernels", as if `albert_tf/kernels/` were
+not there.
+
 Run as a program for what needs a process of its own, it writes the results of all cases to a file:
 
     python -m tests.conformance.cases mirrored OUT.npz                   # two replicas, half a batch each
     KERAS_BACKEND=jax python -m tests.conformance.cases one OUT.npz
 """
 
+import contextlib
 import inspect
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from unittest import mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -36,7 +41,14 @@ from albert_tf import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.model.heads import MaskedLMHead, SentenceOrderHead
-from albert_tf.model.layers import MASKED_SCORE, Embeddings, FeedForward, SelfAttention, layer_norm
+from albert_tf.model.layers import (
+    MASKED_SCORE,
+    Embeddings,
+    FeedForward,
+    SelfAttention,
+    layer_norm,
+    make_kernels,
+)
 from albert_tf.tasks.heads import ConditionalSpanHead, LinearHead, SpanHead
 
 B, T, P, C = 4, 8, 3, 2  # B divides evenly between two replicas; C options
@@ -62,16 +74,19 @@ class Case:
       inputs: arrays whose first axis is the batch: arguments of a layer, the dict of a model.
       constants: further arguments.
       has_fixed_shapes: whether shapes inside do not depend on values, as XLA needs it.
+      has_kernels: whether it is made with kernels.
     """
 
     make: Callable[[str], Any]
     inputs: dict[str, np.ndarray]
     constants: dict[str, Any] = field(default_factory=dict)
     has_fixed_shapes: bool = True
+    has_kernels: bool = True
 
     def build(self, dtype: str = "float32"):
         """Builds it with random weights that are the same on every backend."""
-        layer = self.make(dtype)
+        with contextlib.nullcontext() if self.has_kernels else without_kernels():
+            layer = self.make(dtype)
         if not layer.built:
             layer.build((None, H))
         rng = np.random.default_rng(1)
@@ -118,6 +133,11 @@ class Case:
         return self.outputs(layer, inputs), [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
+def without_kernels():
+    """A context in which models are made as if the folder `albert_tf/kernels/` were not there."""
+    return mock.patch.dict(sys.modules, {"albert_tf.kernels": None})
+
+
 def loss_of(outputs):
     """A sum over all outputs that are not masked, with a gradient that differs from place to place."""
     total = 0.0
@@ -149,6 +169,10 @@ def _of(layer_class, *args, **options) -> Callable[[str], Any]:
     return lambda dtype: _layer(layer_class, *args, dtype=dtype, **options)
 
 
+def _with_kernels(layer_class) -> Callable[[str], Any]:
+    return lambda dtype: _layer(layer_class, dtype=dtype, kernels=make_kernels())
+
+
 def _on_encoder(model_class, *args, **options) -> Callable[[str], Any]:
     """Builds a task model."""
     return lambda dtype: model_class(_encoder(dtype), *args, seed=4, **options)
@@ -173,14 +197,12 @@ _ALL_OPTIONS = {"remat": "activations", "scan_layers": True}
 _PRETRAINING = {**_INPUTS, "masked_lm_positions": _POSITIONS}
 
 LAYERS = {
-    "LayerNorm": Case(lambda dtype: layer_norm(CONFIG, dtype=dtype), {"x": _FLAT}),
-    "Embeddings": Case(_of(Embeddings), _IDS),
-    "SelfAttention": Case(_of(SelfAttention), {"x": _FLAT, "mask_scores": _MASK_SCORES}),
-    "SelfAttention, remat": Case(_of(SelfAttention, remat=True), {"x": _FLAT, "mask_scores": _MASK_SCORES}),
-    "FeedForward": Case(_of(FeedForward), {"x": _FLAT}),
-    "FeedForward, remat": Case(_of(FeedForward, remat=True), {"x": _FLAT}),
+    "LayerNorm": Case(lambda dtype: layer_norm(CONFIG, make_kernels(), dtype=dtype), {"x": _FLAT}),
+    "Embeddings": Case(_with_kernels(Embeddings), _IDS),
+    "SelfAttention": Case(_with_kernels(SelfAttention), {"x": _FLAT, "mask_scores": _MASK_SCORES}),
+    "FeedForward": Case(_with_kernels(FeedForward), {"x": _FLAT}),
     "MaskedLMHead": Case(
-        _of(MaskedLMHead),
+        _with_kernels(MaskedLMHead),
         {"sequence_output": _TOKENS, "masked_lm_positions": _POSITIONS},
         {"word_embeddings": _TABLE},
     ),
@@ -200,6 +222,7 @@ MODELS = {
     "AlbertEncoder, groups": Case(
         partial(_encoder, changes={"num_hidden_groups": 2, "inner_group_num": 2}, **_ALL_OPTIONS), _INPUTS
     ),
+    "AlbertEncoder, plain": Case(partial(_encoder, plain=True), _INPUTS),
     "AlbertEncoder, unpad": Case(partial(_encoder, unpad=True), _INPUTS, has_fixed_shapes=False),
     "AlbertPretrainer": Case(lambda dtype: AlbertPretrainer(CONFIG, seed=3, dtype=dtype), _PRETRAINING),
     "AlbertPretrainer, all options": Case(
@@ -223,7 +246,13 @@ MODELS = {
         {**_INPUTS, "start_positions": _STARTS},
     ),
 }
-CASES = {**LAYERS, **MODELS}
+_ALWAYS_PLAIN = ("AlbertEncoder, plain", "SentenceOrderHead", "LinearHead", "SpanHead")
+TWINS = {
+    f"{name}, without kernels": replace(case, has_kernels=False, has_fixed_shapes=True)
+    for name, case in (LAYERS | MODELS).items()
+    if name not in _ALWAYS_PLAIN and name != "AlbertEncoder, unpad"  # which gives 0 for padding
+}
+CASES = {**LAYERS, **MODELS, **TWINS}
 OPTIMIZERS = {
     kind.__name__: partial(
         kind,

@@ -16,6 +16,7 @@ from tests.conformance.cases import (
     CASES,
     MODELS,
     OPTIMIZERS,
+    TWINS,
     all_results,
     is_float,
     make_variables,
@@ -175,6 +176,14 @@ def assert_near(found: dict, expected: dict, name: str) -> None:
 @pytest.fixture(scope="module")
 def expected() -> dict[str, np.ndarray]:
     return all_results()
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_kernels_equal_the_textbook(name, expected):
+    """Outputs without dropout, and gradients in training."""
+    ours = name.removesuffix(", without kernels")
+    twin = {key.replace(name, ours): array for key, array in expected.items() if key.startswith(f"{name}/")}
+    assert_near(twin, expected, ours)
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,13 @@ VARIANTS = {
 }
 
 
-def make_encoder(config, seed=3) -> AlbertEncoder:
+# With the kernels of albert_tf/kernels, and by the textbook alone.
+EITHER_WAY = pytest.mark.parametrize("plain", [False, True], ids=["kernels", "plain"])
+
+
+def make_encoder(config, seed=3, **options) -> AlbertEncoder:
     """An encoder with random weights: zero biases and unit gammas would hide a swapped or missing one."""
-    encoder = AlbertEncoder(config, seed=seed)
+    encoder = AlbertEncoder(config, seed=seed, **options)
     rng = np.random.default_rng(seed)
     for weight in encoder.trainable_variables:
         weight.assign(weight.numpy() + rng.normal(0, 0.3, weight.shape))
@@ -49,10 +53,11 @@ def weights_of(encoder) -> dict:
 
 
 @pytest.mark.slow
+@EITHER_WAY
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
-def test_equals_the_numpy_oracle(tiny_config, changes):
+def test_equals_the_numpy_oracle(tiny_config, changes, plain):
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), **changes})
-    encoder = make_encoder(config)
+    encoder = make_encoder(config, plain=plain)
     inputs = random_inputs(config)
     outputs = encoder(inputs, intermediates=True)
     for row in range(B):
@@ -93,8 +98,9 @@ def test_attention_maps_of_inner_groups(tiny_config):
     assert np.abs(np.diff(maps, axis=0)).max(axis=(1, 2, 3, 4)).min() > 1e-3  # no two are equal
 
 
-def test_oracle_notices_swapped_query_and_key(tiny_config):
-    encoder = make_encoder(tiny_config)
+@EITHER_WAY
+def test_oracle_notices_swapped_query_and_key(tiny_config, plain):
+    encoder = make_encoder(tiny_config, plain=plain)
     inputs = random_inputs(tiny_config)
     weights = weights_of(encoder)
     for part in ("kernel", "bias"):
@@ -106,8 +112,9 @@ def test_oracle_notices_swapped_query_and_key(tiny_config):
     assert np.abs(encoder(inputs)["sequence_output"][0] - layers[-1]).max() > 1e-2
 
 
-def test_padding_does_not_change_the_outputs(tiny_config):
-    encoder = make_encoder(tiny_config)
+@EITHER_WAY
+def test_padding_does_not_change_the_outputs(tiny_config, plain):
+    encoder = make_encoder(tiny_config, plain=plain)
     inputs = random_inputs(tiny_config)
     inputs["input_mask"][:] = 1
     padded = {name: np.pad(array, ((0, 0), (0, 5))) for name, array in inputs.items()}
@@ -117,11 +124,12 @@ def test_padding_does_not_change_the_outputs(tiny_config):
     np.testing.assert_allclose(long["pooled_output"], short["pooled_output"], atol=2e-6)
 
 
-def test_a_row_of_only_padding_is_finite(tiny_config):
+@EITHER_WAY
+def test_a_row_of_only_padding_is_finite(tiny_config, plain):
     inputs = random_inputs(tiny_config)
     inputs["input_mask"][1] = 0
     for dtype in ("float32", "mixed_bfloat16"):
-        outputs = AlbertEncoder(tiny_config, dtype=dtype)(inputs)
+        outputs = AlbertEncoder(tiny_config, dtype=dtype, plain=plain)(inputs)
         assert np.isfinite(np.asarray(keras.ops.cast(outputs["sequence_output"], "float32"))).all()
 
 
@@ -151,13 +159,14 @@ def test_seed_fixes_weights_and_dropout(tiny_config):
     assert not np.array_equal(one, first(inputs)["sequence_output"])
 
 
-def test_dropout_is_applied_where_the_original_applies_it(tiny_config, monkeypatch):
+@EITHER_WAY
+def test_dropout_is_applied_where_the_original_applies_it(tiny_config, monkeypatch, plain):
     config = AlbertConfig.from_dict(
         {**tiny_config.to_dict(), "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}
     )
     rates = []
     monkeypatch.setattr(keras.random, "dropout", lambda x, rate, seed: rates.append(rate) or x)
-    AlbertEncoder(config)(random_inputs(config), training=True)
+    AlbertEncoder(config, plain=plain)(random_inputs(config), training=True)
     assert rates == [0.1] + [0.2, 0.1, 0.1] * config.num_hidden_layers
 
 
@@ -176,10 +185,11 @@ def test_initial_weights(tiny_config):
 
 
 @pytest.mark.slow
+@EITHER_WAY
 @pytest.mark.parametrize("changes", [{}, VARIANTS["3 groups, 2 inner"]], ids=["all", "groups"])
-def test_positions_change_neither_outputs_nor_gradients(tiny_config, changes):
+def test_positions_change_neither_outputs_nor_gradients(tiny_config, changes, plain):
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), **changes})
-    encoder, inputs = make_encoder(config), random_inputs(config)
+    encoder, inputs = make_encoder(config, plain=plain), random_inputs(config)
     positions = np.array([[0, 3, 8], [4, 4, 1], [2, 0, 0]], "int32")
     rng = np.random.default_rng(0)
     direction, pooled_direction = rng.normal(size=(3, 3, 24)), rng.normal(size=(3, 24))
@@ -207,6 +217,15 @@ def test_positions_and_intermediates_exclude_each_other(tiny_config):
         )
 
 
+def test_kernels_draw_the_masks_of_the_textbook(tiny_config):
+    rates = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+    config, inputs = AlbertConfig.from_dict({**tiny_config.to_dict(), **rates}), random_inputs(tiny_config)
+    encoders = [AlbertEncoder(config, seed=1, plain=plain) for plain in (False, True)]
+    for _ in range(2):
+        one, other = (encoder(inputs, training=True)["sequence_output"] for encoder in encoders)
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=0)
+
+
 def test_training_without_dropout_computes_the_same(tiny_config):
     """Training uses other formulas; the outputs must be the same."""
     encoder, inputs = make_encoder(tiny_config), random_inputs(tiny_config)
@@ -216,12 +235,13 @@ def test_training_without_dropout_computes_the_same(tiny_config):
 
 
 @pytest.mark.slow
-def test_bfloat16_gradients_are_near_those_of_float32(tiny_config):
+@EITHER_WAY
+def test_bfloat16_gradients_are_near_those_of_float32(tiny_config, plain):
     """Sums over twelve uses of a shared weight stay within the rounding of bfloat16."""
     config = AlbertConfig.from_dict({**tiny_config.to_dict(), "num_hidden_layers": 12})
     inputs, found = random_inputs(config), []
     for policy in ("float32", "mixed_bfloat16"):
-        encoder = AlbertEncoder(config, seed=1, dtype=keras.DTypePolicy(policy))
+        encoder = AlbertEncoder(config, seed=1, dtype=keras.DTypePolicy(policy), plain=plain)
         with tf.GradientTape() as tape:
             output = tf.cast(encoder(inputs, training=True)["sequence_output"], "float32")
             loss = tf.reduce_mean(output * tf.sin(tf.range(24, dtype="float32")))

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertConfig
-from albert_tf.kernels.formulas import LARGE, formulas_compiled_by
+from albert_tf.kernels.formulas import LARGE
 from albert_tf.pretraining import devices
 from albert_tf.pretraining.devices import (
     SMALLEST_PART,
@@ -21,7 +21,7 @@ from albert_tf.pretraining.devices import (
 from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from albert_tf.training.step_loop import iterations_per_loop
 from data_prep.errors import InputError
-from tests.albert_tf.kernels.test_formulas import centred
+from tests.albert_tf.kernels.test_formulas import centred, formulas_compiled
 from tests.albert_tf.pretraining.resolved import resolved
 from tests.processes import run_python
 
@@ -116,8 +116,8 @@ def test_strategy_one_ignores_tf_config(monkeypatch):
 
 def must_compile(*shape) -> bool:
     """Whether a graph over an array of a shape has a call that XLA must compile."""
-    with formulas_compiled_by(formula_compiler()):
-        traced = tf.function(centred).get_concrete_function(tf.TensorSpec(shape), 2.0)
+    function = tf.function(lambda x: formulas_compiled().compute(centred, x, 2.0))
+    traced = function.get_concrete_function(tf.TensorSpec(shape))
     calls = [node for node in traced.graph.as_graph_def().node if "PartitionedCall" in node.op]
     return any(call.attr["_XlaMustCompile"].b for call in calls)
 
@@ -125,8 +125,7 @@ def must_compile(*shape) -> bool:
 @pytest.mark.xla
 def test_compiled_formulas_have_the_same_values():
     x = np.random.default_rng(0).normal(size=(LARGE // 64, 64)).astype("float32")
-    with formulas_compiled_by(formula_compiler()):
-        moved, squares = centred(tf.constant(x), 2.0)
+    moved, squares = formulas_compiled().compute(centred, tf.constant(x), 2.0)
     np.testing.assert_allclose(moved, 2 * (x - x.mean(axis=-1, keepdims=True)), atol=1e-5)
     np.testing.assert_allclose(squares, (x**2).sum(axis=0), rtol=1e-4)
 

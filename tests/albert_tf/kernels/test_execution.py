@@ -1,4 +1,4 @@
-"""Recomputed activations and a loop over the layers change memory and compile time, but no result."""
+"""Recomputed activations, a loop or a function for equal layers change memory and compile time, but no result."""
 
 from collections import Counter
 
@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
+from albert_tf.kernels.execution import equal_layers
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.execution import equal_stretches, layers_made_by, xla_is_faster
+from albert_tf.model.keras_model import xla_is_faster
 from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics, pretraining_sums
 from tests.albert_tf.model.test_pretrainer import pretraining_batch
 
@@ -88,8 +89,8 @@ def test_no_two_dropouts_share_a_seed(tiny_config, monkeypatch):
 
 @pytest.mark.parametrize("kind", [AlbertPretrainer, AlbertEncoder])
 def test_remat_without_a_level_means_layers(tiny_config, kind):
-    assert kind(tiny_config, remat=True).remat == "layers"
-    assert kind(tiny_config, remat=False).remat is False
+    assert kind(tiny_config, remat=True).get_config()["remat"] == "layers"
+    assert kind(tiny_config, remat=False).get_config()["remat"] is False
 
 
 @pytest.mark.parametrize("kind", [AlbertPretrainer, AlbertEncoder])
@@ -191,16 +192,16 @@ def test_xla_is_not_for_cpus(monkeypatch):
 
 @pytest.mark.slow
 def test_only_equal_layers_form_a_loop(tiny_config):
-    def stretches(**changes):
+    def ranges(**changes):
         config = with_dropout(tiny_config, num_hidden_layers=6, **changes)
         encoder = AlbertEncoder(config)
-        return equal_stretches([encoder.blocks(layer) for layer in range(6)])
+        return equal_layers([encoder.blocks(layer) for layer in range(6)])
 
-    assert stretches() == [range(5), range(5, 6)]
-    assert stretches(num_hidden_groups=2) == [range(3), range(3, 5), range(5, 6)]
+    assert ranges() == [range(5), range(5, 6)]
+    assert ranges(num_hidden_groups=2) == [range(3), range(3, 5), range(5, 6)]
     each = [range(layer, layer + 1) for layer in range(6)]
-    assert stretches(parameter_sharing="none") == each
-    assert stretches(parameter_sharing="ffn") == each
+    assert ranges(parameter_sharing="none") == each
+    assert ranges(parameter_sharing="ffn") == each
 
 
 @pytest.mark.slow
@@ -253,7 +254,7 @@ def test_equal_layers_call_one_function(tiny_config, changes, functions):
         return lambda x: layer(x, *(variable.value for variable in variables))
 
     expected = encoder(inputs)["sequence_output"]
-    with layers_made_by(maker):
-        found = encoder(inputs)["sequence_output"]
+    encoder.kernels.make_layer_function = maker
+    found = encoder(inputs)["sequence_output"]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
     assert len(made) == functions

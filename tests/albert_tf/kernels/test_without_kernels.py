@@ -1,0 +1,1 @@
+"""Without the folder `albert_tf/kernels/`, the library computes the same."""
