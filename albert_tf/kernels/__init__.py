@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 
 from keras import ops
 
-from albert_tf.kernels.blocks import Blocks, RematLevel, Tokens
-from albert_tf.kernels.execution import Execution, Layer
 from albert_tf.kernels.formulas import Formulas
-from albert_tf.kernels.padding import Unpadding, remove_padding, restore_zero_padding
+from albert_tf.kernels.layers import Layer, LayerRun
 
 
 class Kernels(Formulas):
@@ -41,49 +39,21 @@ class Kernels(Formulas):
         x,
         mask_scores,
         input_mask,
-        positions=None,
+        positions,
         *,
         training: bool,
         intermediates: bool,
-        remat: RematLevel,
         scan_layers: bool,
-        unpad: bool,
+        **options,
     ) -> list:
         """The output of the last layer or, with `intermediates`, the input of the first and the outputs of all.
 
-        Args:
-          layers: the parts of each layer.
-          x: (B*T, H), the input of the first layer.
-          mask_scores: (B, 1, 1, T), added to the scores of the keys.
-          input_mask: integers (B, T), 1 for tokens.
-          positions: integers (B, P), the positions that the last layer computes; None for all.
-          training: whether dropout is on.
-          intermediates: whether all layers' outputs are wanted.
-          remat: as in `AlbertEncoder`.
-          scan_layers: as in `AlbertEncoder`.
-          unpad: as in `AlbertEncoder`.
-
-        Returns:
-          Arrays (B, T, H); with `positions`, the last is (B, P, H).
+        The arguments are those of `LayerRun`; `x` (B*T, H) is the input of the first layer. Returns arrays
+        (B, T, H), or with `positions` (B, P, H).
         """
-        T, H = ops.shape(input_mask)[1], ops.shape(x)[-1]
-        unpadding = Unpadding(input_mask) if unpad and not training else None
-        execution = Execution(
-            Blocks(self, training, remat),
-            layers,
-            Tokens(mask_scores, unpadding, None if positions is None else _rows(positions, T, unpadding)),
-            recompute=remat == "layers",
-            make_function=None if training else self.make_layer_function,
+        make_function = None if training else self.make_layer_function
+        masks = mask_scores, input_mask
+        run = LayerRun(
+            self, layers, *masks, positions, training=training, make_function=make_function, **options
         )
-        hidden = execution.run(remove_padding(x, unpadding), scan_layers and not intermediates)
-        if positions is not None:
-            return [ops.reshape(hidden[-1], (-1, ops.shape(positions)[1], H))]
-        wanted = hidden if intermediates else hidden[-1:]
-        return [ops.reshape(restore_zero_padding(each, unpadding), (-1, T, H)) for each in wanted]
-
-
-def _rows(positions, T: int, unpadding: Unpadding | None):
-    """The rows (B, P) of the tokens at positions (B, P)."""
-    starts = ops.arange(ops.shape(positions)[0], dtype="int32") * T
-    rows = ops.cast(positions, "int32") + ops.expand_dims(starts, 1)
-    return rows if unpadding is None else ops.take(unpadding.ranks, rows, axis=0)
+        return run(x, scan_layers and not intermediates, intermediates)

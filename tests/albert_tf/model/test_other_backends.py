@@ -12,7 +12,7 @@ JAX = """
     import jax
     import numpy as np
     from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer, Lamb
-    from albert_tf.kernels import blocks
+    from albert_tf.kernels import layers
     from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
     from tests.albert_tf.model.test_pretrainer import pretraining_batch
 
@@ -43,14 +43,14 @@ JAX = """
             np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
     assert max(abs(array).max() for array in kept) > 0.01
 
-    assert not blocks.has_fused_attention(16, "bfloat16")  # no GPU
+    assert not layers.has_fused_attention(16, "bfloat16")  # no GPU
     has_fused_attention = lambda T, dtype: True  # on CPUs the kernel is a formula of JAX' own
-    blocks.has_fused_attention, original = has_fused_attention, blocks.has_fused_attention
+    layers.has_fused_attention, original = has_fused_attention, layers.has_fused_attention
     for one, other in zip(kept, gradients(), strict=True):
         np.testing.assert_array_equal(one, other)  # not used, as it has no dropout
     config = dataclasses.replace(config, attention_probs_dropout_prob=0.0)
     fused = [gradients(), gradients(remat="layers")]
-    blocks.has_fused_attention = original
+    layers.has_fused_attention = original
     formula = gradients()
     for found in fused:
         for one, other in zip(found, formula, strict=True):
@@ -91,7 +91,7 @@ JAX = """
 TORCH = """
     import numpy as np
     from albert_tf import AlbertConfig, AlbertPretrainer
-    from albert_tf.kernels import blocks
+    from albert_tf.kernels import layers
     from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
     from keras import ops
     from tests.albert_tf.model.test_pretrainer import pretraining_batch
@@ -111,9 +111,9 @@ TORCH = """
         found = [*outputs.values(), *(variable.value.grad for variable in model.trainable_variables)]
         return [array.detach().numpy() for array in found]
 
-    assert blocks.has_fused_attention(16, "float32")
+    assert layers.has_fused_attention(16, "float32")
     fused = [results(remat=remat) for remat in (False, "activations", "layers")]
-    blocks.has_fused_attention = lambda T, dtype: False
+    layers.has_fused_attention = lambda T, dtype: False
     expected = results()
     for found in fused:
         for one, other in zip(found, expected, strict=True):

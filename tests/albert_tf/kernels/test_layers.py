@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.kernels import blocks, formulas
+from albert_tf.kernels import formulas, layers
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 
@@ -25,7 +25,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 def test_where_fused_attention_is_one_kernel(monkeypatch, backend, device, T, dtype, expected):
     monkeypatch.setattr(keras.backend, "backend", lambda: backend)
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: [device])
-    assert blocks.has_fused_attention(T, dtype) == expected
+    assert layers.has_fused_attention(T, dtype) == expected
 
 
 def outputs_and_calls(config, monkeypatch, module, name: str, **call) -> tuple[np.ndarray, int]:
@@ -45,18 +45,18 @@ def test_fused_attention_is_used_unless_it_would_have_dropout(
     tiny_config, monkeypatch, dropout, training, expected
 ):
     config = dataclasses.replace(tiny_config, attention_probs_dropout_prob=dropout)
-    alone, _ = outputs_and_calls(config, monkeypatch, blocks, "fused_attention", training=training)
-    monkeypatch.setattr(blocks, "has_fused_attention", lambda T, dtype: True)
-    fused, calls = outputs_and_calls(config, monkeypatch, blocks, "fused_attention", training=training)
+    alone, _ = outputs_and_calls(config, monkeypatch, layers, "fused_attention", training=training)
+    monkeypatch.setattr(layers, "has_fused_attention", lambda T, dtype: True)
+    fused, calls = outputs_and_calls(config, monkeypatch, layers, "fused_attention", training=training)
     assert calls == expected
     np.testing.assert_allclose(fused, alone, atol=1e-5)
 
 
 def test_fused_attention_needs_as_many_queries_as_keys(tiny_config, monkeypatch):
     """The last layer computes only the wanted positions, and not with the kernel."""
-    monkeypatch.setattr(blocks, "has_fused_attention", lambda T, dtype: True)
+    monkeypatch.setattr(layers, "has_fused_attention", lambda T, dtype: True)
     positions = np.array([[1], [2]])
-    _, calls = outputs_and_calls(tiny_config, monkeypatch, blocks, "fused_attention", positions=positions)
+    _, calls = outputs_and_calls(tiny_config, monkeypatch, layers, "fused_attention", positions=positions)
     assert calls == 3
 
 

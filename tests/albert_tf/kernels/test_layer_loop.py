@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.config import AlbertConfig
-from albert_tf.kernels.execution import equal_layers
+from albert_tf.kernels.layers import equal_layers
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.keras_model import xla_is_faster
 from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics, pretraining_sums
