@@ -11,7 +11,6 @@ from tests.conformance.cases import without_kernels
 from tests.export.conftest import write_source
 from tests.test_floors import MODULES, imported_modules
 
-
 FOLDER = "albert_tf.kernels"
 
 
