@@ -51,12 +51,8 @@ class LayerRun:
         unpad: bool,
         make_function: Callable | None,
     ):
-        self.formulas, self.layers, self.mask_scores, self.positions = (
-            formulas,
-            layers,
-            mask_scores,
-            positions,
-        )
+        self.formulas, self.layers = formulas, layers
+        self.mask_scores, self.positions = mask_scores, positions
         self.training, self.remat, self.make_function = training, training and remat, make_function
         self.config, self.seeds = layers[0][0][0].config, layers[0][0][0].seeds
         self.T, self.H = ops.shape(input_mask)[1], self.config.hidden_size
