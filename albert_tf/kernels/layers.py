@@ -85,8 +85,10 @@ class LayerRun:
                 for weight, value in zip(weights, values, strict=True):
                     scope.add_update((weight, value))  # the constructor would cast them back to float32
                 for attention, ffn in layer:
-                    x = self._attention(attention, x, positions if ffn is layer[-1][1] else None)
-                    x = self._feed_forward(ffn, x)
+                    with keras.name_scope(attention.name):  # in the graph, as in that of the textbook
+                        x = self._attention(attention, x, positions if ffn is layer[-1][1] else None)
+                    with keras.name_scope(ffn.name):
+                        x = self._feed_forward(ffn, x)
             return x
 
         if self.make_function is not None:
@@ -139,7 +141,8 @@ class LayerRun:
         starts = ops.arange(ops.shape(positions)[0], dtype="int32") * self.T
         rows = ops.reshape(ops.cast(positions, "int32") + ops.expand_dims(starts, 1), (-1,))
         rows = rows if self.unpadding is None else ops.take(self.unpadding.ranks, rows, axis=0)
-        return ops.take(x, rows, axis=0)
+        # Reshaped for nothing but the order in which TensorFlow adds the gradients of x.
+        return ops.take(ops.reshape(x, (-1, self.H)), rows, axis=0)
 
     def _heads(self, x, length):
         """(B*length, H) -> (B, length, N, D)."""
