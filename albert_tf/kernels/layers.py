@@ -170,9 +170,8 @@ class LayerRun:
     def _feed_forward(self, part, x):
         """What `FeedForward` computes: (R, H) -> (R, H)."""
         if not self.training:
-            return part.layer_norm(
-                x + part.output_dense(part.activation(part.intermediate(x))), training=False
-            )
+            output = part.output_dense(part.activation(part.intermediate(x)))
+            return part.layer_norm(x + output, training=False)
         activate, last = self._activation_of_sum(part), part.output_dense
         product, bias = _product_and_bias(part.intermediate, x)
         if self.remat != "activations" or last.quantization_mode:
@@ -206,7 +205,7 @@ def _product_and_bias(layer: keras.layers.Dense, x):
     bias = ops.cast(layer.bias, x.dtype)
     if layer.quantization_mode:  # the layer scales its product before it adds the bias
         return layer(x), ops.zeros_like(bias)
-    return ops.matmul(x, layer.kernel), bias
+    return ops.matmul(x, ops.cast(layer.kernel, x.dtype)), bias
 
 
 def equal_layers(layers: Sequence[Layer]) -> list[range]:

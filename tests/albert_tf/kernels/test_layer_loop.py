@@ -66,6 +66,17 @@ def test_remat_keeps_the_gradients_with_dropout(tiny_config, changes, jit_compil
 
 @pytest.mark.slow
 @pytest.mark.parametrize("remat", LEVELS)
+def test_remat_keeps_the_gradients_in_bfloat16(tiny_config, remat):
+    """The backward pass computes in bfloat16, too, outside the calls in which Keras casts."""
+    config = with_dropout(tiny_config)
+    kept, recomputed = (gradients(config, dtype="mixed_bfloat16", remat=level) for level in (False, remat))
+    scale = max(np.abs(array).max() for array in kept)
+    for one, other in zip(kept, recomputed, strict=True):
+        np.testing.assert_allclose(one, other, atol=0.01 * scale, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("remat", LEVELS)
 def test_masks_differ_between_steps(tiny_config, remat):
     """Otherwise the tests above would pass with wrong masks."""
     config = with_dropout(tiny_config)
