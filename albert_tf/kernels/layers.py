@@ -53,7 +53,7 @@ class LayerRun:
     ):
         self.formulas, self.layers = formulas, layers
         self.mask_scores, self.positions = mask_scores, positions
-        self.training, self.remat, self.make_function = training, training and remat, make_function
+        self.training, self.remat, self.make_function = training, remat, make_function
         self.config, self.seeds = layers[0][0][0].config, layers[0][0][0].seeds
         self.T, self.H = ops.shape(input_mask)[1], self.config.hidden_size
         self.unpadding = Unpadding(input_mask) if unpad and not training else None
@@ -164,7 +164,7 @@ class LayerRun:
 
         query, value = (ops.transpose(array, (0, 2, 1, 3)) for array in (query, value))  # (B, N, P or T, D)
         key = ops.transpose(key, (0, 2, 3, 1))  # (B, N, D, T)
-        attend = keras.remat(attend) if self.remat == "activations" else attend
+        attend = keras.remat(attend) if self.training and self.remat == "activations" else attend
         return ops.transpose(attend(query, key, value), (0, 2, 1, 3))
 
     def _feed_forward(self, part, x):
