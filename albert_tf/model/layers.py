@@ -82,11 +82,11 @@ class LayerNorm(keras.layers.LayerNormalization):
     def call(self, x, training=False):
         if self.kernels:
             return self.kernels.layer_norm(x, self.gamma, self.beta, self.epsilon, training)
-        wide = ops.cast(x, "float32")
+        wide, gamma, beta = (ops.cast(array, "float32") for array in (x, self.gamma, self.beta))
         centred = wide - ops.mean(wide, axis=1, keepdims=True)
         variance = ops.mean(ops.square(centred), axis=1, keepdims=True)
         normal = centred / ops.sqrt(variance + self.epsilon)
-        return ops.cast(normal * self.gamma + self.beta, x.dtype)
+        return ops.cast(normal * gamma + beta, x.dtype)
 
 
 class Embeddings(keras.layers.Layer):
