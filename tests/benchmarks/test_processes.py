@@ -58,8 +58,9 @@ def test_peers_take_turns_and_are_stopped_between_them(start):
     assert [peer.first_turn(number=1) for peer in peers] == [True, True]
     assert take_turns(peers, [{"number": 2}, {"number": 3}]) == peers
     assert [[reply["product"] for reply in peer.replies] for peer in peers] == [[2, 4, 6], [3, 6, 9]]
-    state = Path(f"/proc/{peers[0].process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    assert state == "T"
+    status = Path(f"/proc/{peers[0].process.pid}/stat")
+    while status.read_text().rpartition(")")[2].split()[0] != "T":  # SIGSTOP arrives a little later
+        time.sleep(0.01)
     assert peers[0].first_turn_seconds > peers[0].replies[1]["seconds"] > 0
     assert peers[0].replies[0]["peak_megabytes"] > 1
     assert take_turns(peers, [{"die": True}]) == []
