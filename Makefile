@@ -41,8 +41,8 @@ test-fast: $(VENV)/.installed-dev
 
 # Of the very slow tests those that follow users from text to an application: `.ci/run` has time for them.
 JOURNEYS = tests/test_package.py tests/test_documentation.py tests/test_survival.py tests/examples tests/data_prep/prepare \
-	tests/albert_tf/pretraining/test_run_on_many_devices.py tests/albert_tf/pretraining/test_run_pretraining.py \
-	tests/albert_tf/finetuning/test_run_finetuning.py tests/albert_tf/finetuning/test_finetuning_workers.py \
+	tests/albert_tf/pretraining/test_run_on_many_devices.py tests/albert_tf/pretraining/test_pretrain.py \
+	tests/albert_tf/finetuning/test_finetune.py tests/albert_tf/finetuning/test_finetuning_workers.py \
 	tests/export/test_clients.py tests/export/test_run.py
 
 test-journeys: SELECT = -m very_slow

@@ -19,7 +19,7 @@ from albert_tf.training.cluster import loopback_clusters
 ROOT = Path(__file__).parents[1]
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["albert_tf.pretraining.run", "albert_tf.finetuning.program", "tests.processes", "tensorflow_text"]
+    ["albert_tf.pretraining.pretrain", "albert_tf.finetuning.finetune", "tests.processes", "tensorflow_text"]
 )
 
 

@@ -17,7 +17,7 @@ from albert_cli import cli
 from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.training.cluster import loopback_clusters
 from albert_tf.training.step_loop import StepLoop
-from tests.albert_tf.pretraining.test_run_pretraining import assert_same_run, without_speed
+from tests.albert_tf.pretraining.test_pretrain import assert_same_run, without_speed
 from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, run_together
 

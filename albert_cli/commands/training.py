@@ -9,15 +9,15 @@ from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_next
 from albert_tf.checkpoints.run_files import RESULTS_FILE
-from albert_tf.finetuning.settings import FinetuningSettings
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.finetuning.flags import FinetuningFlags
+from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.tasks.task import find_task
 from data_prep.console import open_console
 
-_SETTINGS = Parameter(name="*")
+_FLAGS = Parameter(name="*")
 
 
-def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
+def pretrain(*, flags: Annotated[PretrainingFlags, _FLAGS]) -> None:
     """Pretrain an ALBERT model with masked-LM and sentence-order losses.
 
     The same command resumes an interrupted run.
@@ -29,18 +29,18 @@ def pretrain(*, settings: Annotated[PretrainingSettings, _SETTINGS]) -> None:
           --albert_config_file=albert_config.json --output_dir=runs/base
     """
     import_tensorflow()
-    from albert_tf.pretraining import run
+    from albert_tf.pretraining import pretrain as program
 
-    run.pretrain(settings)
-    print(settings.output_dir)
+    program.pretrain(flags)
+    print(flags.output_dir)
     print_next(
-        f"albert plot {settings.output_dir}",
-        f"albert finetune --init_checkpoint={settings.output_dir} --help",
-        f"albert export --model_dir={settings.output_dir} --output=saved_model",
+        f"albert plot {flags.output_dir}",
+        f"albert finetune --init_checkpoint={flags.output_dir} --help",
+        f"albert export --model_dir={flags.output_dir} --output=saved_model",
     )
 
 
-def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
+def finetune(*, flags: Annotated[FinetuningFlags, _FLAGS]) -> None:
     """Fine-tune a pretrained model on a task of the paper or on your own data; evaluate it and predict with it.
 
     The defaults for the paper's tasks come from its Table 14. The same command resumes an interrupted run.
@@ -56,14 +56,14 @@ def finetune(*, settings: Annotated[FinetuningSettings, _SETTINGS]) -> None:
           --output_dir=runs/mine
     """
     import_tensorflow()
-    from albert_tf.finetuning import program
+    from albert_tf.finetuning import finetune as program
 
-    program.finetune(settings)
-    print(Path(settings.output_dir) / RESULTS_FILE)
-    takes_fields = find_task(settings.task).kind in ("question_answering", "multiple_choice")
+    program.finetune(flags)
+    print(Path(flags.output_dir) / RESULTS_FILE)
+    takes_fields = find_task(flags.task).kind in ("question_answering", "multiple_choice")
     print_next(
-        f"albert predict --model_dir={settings.output_dir} < {'examples.jsonl' if takes_fields else 'texts.txt'}",
-        f"albert plot {settings.output_dir}",
+        f"albert predict --model_dir={flags.output_dir} < {'examples.jsonl' if takes_fields else 'texts.txt'}",
+        f"albert plot {flags.output_dir}",
     )
 
 

@@ -9,8 +9,8 @@ import keras
 
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.config import AlbertConfig, ResizePositions
+from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.recipes import ResolvedSettings
-from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.parameters import distinct_layers
 from albert_tf.tasks.adapters import load_adapters
@@ -35,19 +35,19 @@ class InitialModel(NamedTuple):
         return self.encoder.config
 
 
-def read_initial_model(settings: FinetuningSettings) -> InitialModel:
+def read_initial_model(settings: FinetuningFlags) -> InitialModel:
     """The model that training starts from: --init_checkpoint, or an untrained one of --albert_config_file."""
     if settings.init_checkpoint:
         stored = open_model(settings.init_checkpoint, settings.albert_config_file)
         if "pooler" in stored.missing:
             logging.getLogger(__name__).warning("%s holds no pooler: using fresh weights", stored.path)
         return InitialModel(AlbertEncoder.of_stored(stored, seed=settings.seed), stored.vocabulary)
-    assert settings.albert_config_file, "FinetuningSettings requires one of them with do_train"
+    assert settings.albert_config_file, "FinetuningFlags requires one of them with do_train"
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     return InitialModel(AlbertEncoder(config, seed=settings.seed), vocabulary=None)
 
 
-def choose_vocabulary(pretrained: InitialModel, settings: FinetuningSettings) -> Vocabulary:
+def choose_vocabulary(pretrained: InitialModel, settings: FinetuningFlags) -> Vocabulary:
     """The vocabulary that the flags name, otherwise the checkpoint's own.
 
     Raises:
@@ -68,7 +68,7 @@ def make_preprocessor(
     task: Task,
     vocabulary: Vocabulary,
     max_seq_length: int,
-    settings: FinetuningSettings,
+    settings: FinetuningFlags,
     config: AlbertConfig,
 ) -> Preprocessor:
     """The preprocessor that turns strings into the model's arrays, and is saved with the model.

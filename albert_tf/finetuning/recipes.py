@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.tasks.task import Task, find_task
 from albert_tf.tasks.task_batches import batches_per_epoch
-from albert_tf.training.device_settings import at_most
+from albert_tf.training.device_flags import at_most
 from data_prep.errors import InputError
 
 # Defaults: the number of evaluations (or logged steps) in a run, and the most steps between two of them.
@@ -28,7 +28,7 @@ class Recipe:
       num_warmup_steps: steps of linear warm-up; None for a tenth of the steps.
       max_seq_length: longer texts are truncated; longer contexts of questions become several windows.
       num_train_epochs: passes over the training data.
-      classifier_dropout: on the input of the task's head; see `FinetuningSettings`.
+      classifier_dropout: on the input of the task's head; see `FinetuningFlags`.
     """
 
     learning_rate: float
@@ -90,7 +90,7 @@ def find_recipe(task: Task, config: AlbertConfig) -> Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResolvedSettings(FinetuningSettings):
+class ResolvedSettings(FinetuningFlags):
     """The settings of a run that trains, with a value for everything that the flags may leave to the recipe."""
 
     train_batch_size: int
@@ -114,7 +114,7 @@ class ResolvedSettings(FinetuningSettings):
         )
 
 
-def choose_length(settings: FinetuningSettings, task: Task, config: AlbertConfig) -> int:
+def choose_length(settings: FinetuningFlags, task: Task, config: AlbertConfig) -> int:
     """The longest sequence: the flag's or the recipe's, limited by the checkpoint's position table.
 
     Raises:
@@ -133,7 +133,7 @@ def choose_length(settings: FinetuningSettings, task: Task, config: AlbertConfig
 
 
 def resolve(
-    settings: FinetuningSettings,
+    settings: FinetuningFlags,
     task: Task,
     config: AlbertConfig,
     lengths: Mapping[str, int],

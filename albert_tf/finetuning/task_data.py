@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.tasks.examples import ChoiceExample, Example, Problems
 from albert_tf.tasks.own_data import labels_of
 from albert_tf.tasks.reading import read_examples
@@ -22,7 +22,7 @@ _FEW_CLASSES = 20  # may have few examples each
 
 
 def read_split(
-    task: Task, settings: FinetuningSettings, role: str, problems: Problems, labels: Sequence[str] = ()
+    task: Task, settings: FinetuningFlags, role: str, problems: Problems, labels: Sequence[str] = ()
 ) -> list[tuple[str, list[Example]]]:
     """Reads the splits of a role; returns their names and examples.
 
@@ -38,7 +38,7 @@ def read_split(
     """
     file = getattr(settings, f"{role}_file")
     source, names = (file, (role,)) if file else (settings.data_dir, task.splits[role])
-    assert source, "checked by FinetuningSettings"
+    assert source, "checked by FinetuningFlags"
     read = [
         (name, read_examples(task, source, name, problems, columns=settings.columns, labels=labels))
         for name in names
@@ -106,7 +106,7 @@ def warning_of_many_classes(task: Task, labels: Sequence[str], examples: int) ->
     )
 
 
-def warning_of_another_dev_set(settings: FinetuningSettings, trained_with: Mapping[str, Any]) -> str | None:
+def warning_of_another_dev_set(settings: FinetuningFlags, trained_with: Mapping[str, Any]) -> str | None:
     """A line if a run is evaluated on another dev set than the one that chose its weights; otherwise None.
 
     Args:

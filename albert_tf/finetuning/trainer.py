@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.finetuning.construction import rate_factors
 from albert_tf.finetuning.recipes import ResolvedSettings
-from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.tasks.objective import TaskObjective
 from albert_tf.tasks.task_model import TaskModel

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.keras_model import xla_is_faster
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
+from albert_tf.pretraining.flags import PretrainingFlags, PretrainingPlan
 from albert_tf.training.cluster import read_cluster
-from albert_tf.training.device_settings import check_batch_divides
+from albert_tf.training.device_flags import check_batch_divides
 from albert_tf.training.strategy import check_memory
 from data_prep.cores import available_cores
 
@@ -23,7 +23,7 @@ SMALLEST_PART = 1 << 19
 YNNPACK_FLAG = "xla_cpu_experimental_ynn_fusion_type"
 
 
-def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> bool:
+def compiles(settings: PretrainingFlags, strategy: tf.distribute.Strategy) -> bool:
     """Whether to request XLA for the step: by default on GPUs. On CPUs it is slower; TPUs always use it."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return False
@@ -32,7 +32,7 @@ def compiles(settings: PretrainingSettings, strategy: tf.distribute.Strategy) ->
     return bool(tf.config.list_logical_devices("GPU"))
 
 
-def check_batches_divide(settings: ResolvedPretrainingSettings, strategy: tf.distribute.Strategy) -> None:
+def check_batches_divide(settings: PretrainingPlan, strategy: tf.distribute.Strategy) -> None:
     """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
     for phase in settings.phases:
         check_batch_divides(
@@ -41,7 +41,7 @@ def check_batches_divide(settings: ResolvedPretrainingSettings, strategy: tf.dis
 
 
 def check_batches_fit(
-    settings: ResolvedPretrainingSettings, config: AlbertConfig, strategy: tf.distribute.Strategy
+    settings: PretrainingPlan, config: AlbertConfig, strategy: tf.distribute.Strategy
 ) -> None:
     """Raises InputError if CPUs cannot hold a training batch."""
     for phase in settings.phases:
@@ -49,7 +49,7 @@ def check_batches_fit(
         check_memory(settings, config, strategy, "train", rows, phase.max_seq_length, stores=True)
 
 
-def choose_parallel_parts(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> int:
+def choose_parallel_parts(settings: PretrainingPlan, config: AlbertConfig) -> int:
     """`split_batches_over_cores` for a run, which also sets TensorFlow's threads.
 
     1, with the threads as they are, if batches are divided over devices or compiled as a whole.

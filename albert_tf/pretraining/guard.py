@@ -3,7 +3,7 @@
 import bisect
 import statistics
 
-from albert_tf.pretraining.settings import ResolvedPretrainingSettings
+from albert_tf.pretraining.flags import PretrainingPlan
 from data_prep.errors import InputError
 
 WINDOW = 20  # good intervals whose median loss is the usual loss
@@ -26,7 +26,7 @@ class Guard:
         like one that was never killed; only roll-backs are counted from 0 whenever the program starts.
     """
 
-    def __init__(self, settings: ResolvedPretrainingSettings, lines: list[dict]):
+    def __init__(self, settings: PretrainingPlan, lines: list[dict]):
         self._settings = settings
         self._ends = [phase.end_step for phase in settings.phases]
         self._losses: list[float] = []

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import training_flops
+from albert_tf.pretraining.flags import PUBLISHED_RATES, PretrainingPlan
 from albert_tf.pretraining.phases import ResolvedPhase
-from albert_tf.pretraining.settings import PUBLISHED_RATES, ResolvedPretrainingSettings
 from data_prep.examples.manifest import Manifest
 
 _MASKED = 0.15  # share of the tokens, the paper's section 4.1
@@ -21,7 +21,7 @@ _LONG, _FEW_TOKENS = 128, 10_000_000
 _SHORTEST_RUN = 1000  # steps; nobody expects a shorter run to leave it
 
 
-def learning_rate_line(settings: ResolvedPretrainingSettings) -> str:
+def learning_rate_line(settings: PretrainingPlan) -> str:
     """The origin of the learning rate, for a run without --learning_rate."""
     rate, batch, source = PUBLISHED_RATES[settings.optimizer]
     return (
@@ -54,7 +54,7 @@ MEMORIZATION = (
 
 
 def warnings(
-    settings: ResolvedPretrainingSettings,
+    settings: PretrainingPlan,
     data: Sequence[tuple[int, Manifest | None]],
     config: AlbertConfig | None = None,
 ) -> list[str]:
@@ -103,7 +103,7 @@ def _many_passes(phase: ResolvedPhase, examples: int, manifest: Manifest | None)
     )
 
 
-def _long_warmup(settings: ResolvedPretrainingSettings) -> str | None:
+def _long_warmup(settings: PretrainingPlan) -> str | None:
     if settings.num_warmup_steps < settings.num_train_steps:
         return None
     return (
@@ -112,7 +112,7 @@ def _long_warmup(settings: ResolvedPretrainingSettings) -> str | None:
     )
 
 
-def _plateau(settings: ResolvedPretrainingSettings, config: AlbertConfig) -> str | None:
+def _plateau(settings: PretrainingPlan, config: AlbertConfig) -> str | None:
     """Settings with which small models are known to learn no more than how frequent pieces are."""
     first = settings.phases[0]
     if settings.optimizer != "adamw" or settings.num_train_steps < _SHORTEST_RUN:

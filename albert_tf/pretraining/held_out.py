@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from albert_tf.checkpoints.run_files import SETTINGS_FILE, read_metrics
-from albert_tf.pretraining.settings import ResolvedPretrainingSettings
+from albert_tf.pretraining.flags import PretrainingPlan
 from data_prep.files import read_json_object
 
 # In the line of an evaluation without training, which may be of other text: it decides nothing.
@@ -28,7 +28,7 @@ class HeldOut:
       memorizes: whether the loss has ever risen for two evaluations in a row while the training loss fell.
     """
 
-    def __init__(self, settings: ResolvedPretrainingSettings, lines: list[dict]):
+    def __init__(self, settings: PretrainingPlan, lines: list[dict]):
         self._start = settings.phases[-1].start_step
         self._patience = settings.early_stopping_patience
         self._training_loss = math.nan
@@ -69,7 +69,7 @@ class HeldOut:
         return sum(step > best for step in self._losses) >= self._patience
 
 
-def notes_on_earlier_evaluations(settings: ResolvedPretrainingSettings, folder: Path) -> list[str]:
+def notes_on_earlier_evaluations(settings: PretrainingPlan, folder: Path) -> list[str]:
     """Whether the run in a folder was evaluated on other text so far, or is no longer evaluated."""
     file, now = folder / SETTINGS_FILE, (settings.phases[-1].eval_file, settings.max_eval_steps)
     best = HeldOut(settings, read_metrics(folder)).best_step

@@ -8,11 +8,11 @@ from albert_tf.checkpoints.open_model import read_config
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.pretraining.settings import PretrainingSettings, ResolvedPretrainingSettings
+from albert_tf.pretraining.flags import PretrainingFlags, PretrainingPlan
 from data_prep.errors import InputError
 
 
-def model_config(settings: PretrainingSettings) -> AlbertConfig:
+def model_config(settings: PretrainingFlags) -> AlbertConfig:
     """The configuration that is given, or that of the run in --output_dir, or of --init_checkpoint."""
     of_run = Path(settings.output_dir) / CONFIG_FILE
     if settings.albert_config_file:
@@ -30,7 +30,7 @@ def model_config(settings: PretrainingSettings) -> AlbertConfig:
     )
 
 
-def no_model_to_evaluate(settings: PretrainingSettings) -> InputError:
+def no_model_to_evaluate(settings: PretrainingFlags) -> InputError:
     """The error for an evaluation alone where there is nothing to evaluate."""
     return InputError(
         "--do_eval without --do_train needs a model: --init_checkpoint, or a run with checkpoints in "
@@ -39,7 +39,7 @@ def no_model_to_evaluate(settings: PretrainingSettings) -> InputError:
 
 
 def make_model(
-    settings: ResolvedPretrainingSettings, config: AlbertConfig
+    settings: PretrainingPlan, config: AlbertConfig
 ) -> tuple[AlbertPretrainer, keras.optimizers.Optimizer]:
     """A fresh model with float32 weights, and its optimizer."""
     model = AlbertPretrainer(
@@ -54,7 +54,7 @@ def make_model(
     return model, optimizer
 
 
-def make_schedule(settings: ResolvedPretrainingSettings) -> WarmupPolynomialDecay:
+def make_schedule(settings: PretrainingPlan) -> WarmupPolynomialDecay:
     """The learning rate over the run."""
     return WarmupPolynomialDecay(
         settings.learning_rate,

@@ -14,13 +14,13 @@ from albert_tf.checkpoints.run_files import (
     check_same_run,
 )
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.pretraining.settings import (
+from albert_tf.pretraining.flags import (
     FIXED,
     PUBLISHED_RATES,
-    PretrainingSettings,
-    ResolvedPretrainingSettings,
+    PretrainingFlags,
+    PretrainingPlan,
 )
-from albert_tf.training.device_settings import settings_json
+from albert_tf.training.device_flags import settings_json
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import read_json_object, write_text, written_aside
@@ -36,7 +36,7 @@ _FIXED_OF_A_PHASE = (
 
 
 def write_run_folder(
-    settings: ResolvedPretrainingSettings,
+    settings: PretrainingPlan,
     config: AlbertConfig,
     vocabulary: Vocabulary | None,
     manifest: Manifest | None,
@@ -85,7 +85,7 @@ def check_no_finetuning_run(output_dir: Path) -> None:
         )
 
 
-def notes_on_other_files(settings: ResolvedPretrainingSettings, run: Path) -> list[str]:
+def notes_on_other_files(settings: PretrainingPlan, run: Path) -> list[str]:
     """Whether phases have other training files than when the run in a folder last started, by their sizes."""
     stored = run / SETTINGS_FILE
     if not settings.do_train or not stored.is_file():
@@ -103,7 +103,7 @@ def notes_on_other_files(settings: ResolvedPretrainingSettings, run: Path) -> li
     return changed
 
 
-def with_optimizer_of_run(settings: PretrainingSettings) -> PretrainingSettings:
+def with_optimizer_of_run(settings: PretrainingFlags) -> PretrainingFlags:
     """For an evaluation alone, the flags with the optimizer whose moments are in the run's checkpoints."""
     stored = Path(settings.output_dir) / SETTINGS_FILE
     if settings.do_train or not stored.is_file():
@@ -125,7 +125,7 @@ def _check_same_vocabulary(run: Path, manifest: Manifest | None) -> None:
         )
 
 
-def _check_same_phases(run: Path, settings: ResolvedPretrainingSettings) -> None:
+def _check_same_phases(run: Path, settings: PretrainingPlan) -> None:
     """All phases must stay; only the steps of the last one may change."""
     # Runs of earlier versions are one phase.
     there = read_json_object(run / SETTINGS_FILE).get("phases") or [{}]

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import gpu_peak, tpu_peak, training_flops
+from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.pretraining.phases import ResolvedPhase
-from albert_tf.pretraining.settings import PretrainingSettings
 
 
 class Speed:
@@ -53,7 +53,7 @@ def device_peak(strategy: tf.distribute.Strategy) -> float | None:
     return peak * strategy.num_replicas_in_sync if peak else None
 
 
-def next_logged_step(step: int, phase: ResolvedPhase, settings: PretrainingSettings) -> int:
+def next_logged_step(step: int, phase: ResolvedPhase, settings: PretrainingFlags) -> int:
     """The next step of a phase to log: a multiple of `log_steps`, a checkpoint, or the end of the phase.
 
     Checkpoints are logged too, so that the means of a resumed run cover the same steps.

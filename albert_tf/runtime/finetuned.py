@@ -14,7 +14,7 @@ from albert_tf.checkpoints.open_model import named_files
 from albert_tf.checkpoints.run_files import SETTINGS_FILE
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
-from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.runtime.trained_model import Batch, TrainedModel, predict_task
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import Problems

@@ -9,14 +9,14 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.memory import activation_bytes, check_fits
 from albert_tf.training.cluster import needed_cluster, read_cluster
-from albert_tf.training.device_settings import DeviceSettings, num_devices_conflict
+from albert_tf.training.device_flags import DeviceFlags, num_devices_conflict
 from data_prep.errors import InputError, first_line
 
 # The errors that TensorFlow raises in a worker when another one has stopped.
 WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
-def make_strategy(settings: DeviceSettings) -> tf.distribute.Strategy:
+def make_strategy(settings: DeviceFlags) -> tf.distribute.Strategy:
     """The tf.distribute strategy for the flags. Call it before anything else of TensorFlow.
 
     Args:
@@ -79,7 +79,7 @@ def check_agreement(strategy: tf.distribute.Strategy, value: int, message: str) 
 
 
 def check_memory(
-    settings: DeviceSettings,
+    settings: DeviceFlags,
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
     role: str,

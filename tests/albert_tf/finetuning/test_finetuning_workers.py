@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints.run_files import read_metrics
-from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.training.cluster import loopback_clusters
-from tests.albert_tf.finetuning.test_run_finetuning import weights
+from tests.albert_tf.finetuning.test_finetune import weights
 from tests.processes import ROOT, Program, run_python, run_workers
 
 pytestmark = pytest.mark.very_slow

@@ -3,8 +3,8 @@
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.recipes import RECIPES, ResolvedSettings, choose_length, find_recipe, resolve
-from albert_tf.finetuning.settings import FinetuningSettings
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.task import TASKS, find_task
 from data_prep.errors import InputError
@@ -26,8 +26,8 @@ race      2.00E-05  32  0.1  0.1  12000  1000  512
 """
 
 
-def settings(task: str, **changes) -> FinetuningSettings:
-    return FinetuningSettings(task, "run", "data", do_train=True, init_checkpoint="base", **changes)
+def settings(task: str, **changes) -> FinetuningFlags:
+    return FinetuningFlags(task, "run", "data", do_train=True, init_checkpoint="base", **changes)
 
 
 def resolved(

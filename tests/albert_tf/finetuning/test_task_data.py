@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.task_data import (
     classes_of,
     read_split,
@@ -34,7 +34,7 @@ def glue(tmp_path) -> Path:
 
 
 def names_of(glue: Path) -> list[str]:
-    settings = FinetuningSettings("mnli", "run", str(glue), do_predict=True)
+    settings = FinetuningFlags("mnli", "run", str(glue), do_predict=True)
     return [name for name, _ in read_split(find_task("mnli"), settings, "test", Problems())]
 
 
@@ -45,7 +45,7 @@ def test_mnli_predicts_the_diagnostic_set_if_present(glue):
 
 
 def test_a_file_replaces_the_folder(glue):
-    settings = FinetuningSettings(
+    settings = FinetuningFlags(
         "mnli", "run", str(glue), test_file=str(glue / "MNLI" / "test_matched.tsv"), do_predict=True
     )
     ((name, (example,)),) = read_split(find_task("mnli"), settings, "test", Problems())
@@ -63,12 +63,10 @@ def test_one_kind_of_school(tmp_path):
         ({"high_only": True}, ["high"]),
         ({"middle_only": True}, ["middle"]),
     ):
-        settings = FinetuningSettings("race", "run", str(tmp_path), do_eval=True, **flags)
+        settings = FinetuningFlags("race", "run", str(tmp_path), do_eval=True, **flags)
         ((_, examples),) = read_split(find_task("race"), settings, "dev", Problems())
         assert [example.group for example in examples] == expected
-    settings = FinetuningSettings(
-        "race", "run", str(tmp_path / "dev" / "middle"), do_eval=True, high_only=True
-    )
+    settings = FinetuningFlags("race", "run", str(tmp_path / "dev" / "middle"), do_eval=True, high_only=True)
     with pytest.raises(InputError, match="--high_only needs passages from high schools. Received .* without"):
         read_split(find_task("race"), settings, "dev", Problems())
 

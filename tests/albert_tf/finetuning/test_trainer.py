@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.recipes import ResolvedSettings
-from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.finetuning.trainer import (
     FinetuningProgress,
     Trainer,

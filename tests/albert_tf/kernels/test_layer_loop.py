@@ -160,7 +160,7 @@ def test_inference_recomputes_nothing(tiny_config):
 )
 def test_the_remat_flag(monkeypatch, flags, remat):
     received = []
-    monkeypatch.setattr("albert_tf.pretraining.run.pretrain", received.append)
+    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", received.append)
     needed = ["--input_file=x", "--albert_config_file=x", "--output_dir=x", "--do_train"]
     assert cli.main(["pretrain", *needed, *flags]) == 0
     assert [settings.remat for settings in received] == [remat]

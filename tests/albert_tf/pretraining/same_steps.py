@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.kernels import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.pretraining.steps import EvalStep, TrainStep
 from albert_tf.training.strategy import make_strategy
 
@@ -112,7 +112,7 @@ def train(
 
 def main(flags: str, options: str) -> None:
     """Prints what `train` returns for each of several options, as JSON."""
-    settings = PretrainingSettings("", "", do_train=True, **json.loads(flags))
+    settings = PretrainingFlags("", "", do_train=True, **json.loads(flags))
     strategy = make_strategy(settings)
     print(json.dumps([train(strategy, **each) for each in json.loads(options)]))
 

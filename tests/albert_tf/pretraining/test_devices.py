@@ -18,7 +18,7 @@ from albert_tf.pretraining.devices import (
     formula_compiler,
     split_batches_over_cores,
 )
-from albert_tf.pretraining.settings import ResolvedPretrainingSettings
+from albert_tf.pretraining.flags import PretrainingPlan
 from albert_tf.training.step_loop import iterations_per_loop
 from data_prep.errors import InputError
 from tests.albert_tf.kernels.test_formulas import centred, formulas_compiled
@@ -26,7 +26,7 @@ from tests.albert_tf.pretraining.resolved import resolved
 from tests.processes import run_python
 
 
-def settings(**flags) -> ResolvedPretrainingSettings:
+def settings(**flags) -> PretrainingPlan:
     return resolved((16, 2), **flags)
 
 

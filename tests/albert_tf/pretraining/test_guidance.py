@@ -4,16 +4,14 @@ from collections import Counter
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.pretraining.flags import PretrainingPlan
 from albert_tf.pretraining.guidance import learning_rate_line, warnings
-from albert_tf.pretraining.settings import ResolvedPretrainingSettings
 from data_prep.examples.manifest import ExampleCounts, Manifest, VocabularyFacts
 from data_prep.examples.settings import PrepareSettings
 from tests.albert_tf.pretraining.resolved import resolved
 
 
-def changed(
-    max_seq_length: int = 512, max_predictions_per_seq: int = 77, **flags
-) -> ResolvedPretrainingSettings:
+def changed(max_seq_length: int = 512, max_predictions_per_seq: int = 77, **flags) -> PretrainingPlan:
     return resolved((max_seq_length, max_predictions_per_seq), **flags)
 
 

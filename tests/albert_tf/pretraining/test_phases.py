@@ -12,18 +12,18 @@ from albert_cli import cli
 from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import training_flops
+from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import learning_rate_line, phases_line
 from albert_tf.pretraining.phases import Phase, parse_phase
-from albert_tf.pretraining.run import PretrainingRun
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.pretrain import PretrainingRun
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
 from tests.albert_tf.pretraining.resolved import resolved
 from tests.albert_tf.pretraining.test_guard import line
-from tests.albert_tf.pretraining.test_run_pretraining import (
+from tests.albert_tf.pretraining.test_pretrain import (
     assert_same_run,
     everything_in,
     refused,
@@ -222,7 +222,7 @@ def opened_run(words: list[str]) -> PretrainingRun:
     numbers = {name: int(value) for name, value in values.items() if value.isdigit()}
     values |= numbers | {"do_train": True, "do_eval": True, "learning_rate": 0.01}
     phases = tuple(value for name, value in given if name == "phase")
-    return PretrainingRun(PretrainingSettings(**values, phase=phases))
+    return PretrainingRun(PretrainingFlags(**values, phase=phases))
 
 
 @pytest.mark.slow

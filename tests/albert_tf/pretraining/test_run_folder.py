@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.checkpoints.run_files import SETTINGS_FILE
 from albert_tf.pretraining.run_folder import notes_on_other_files
-from albert_tf.training.device_settings import settings_json
+from albert_tf.training.device_flags import settings_json
 from tests.albert_tf.pretraining.resolved import resolved
 
 TWO = ("input_file=short num_train_steps=10", "input_file=long num_train_steps=10")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf import AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.model.pretrainer import SUMS
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.pretraining.steps import TrainStep, step_metrics
 from albert_tf.training.steps import STEP_SUMS
 from albert_tf.training.strategy import make_strategy
@@ -104,5 +104,5 @@ def test_all_steps_skipped():
 
 
 if __name__ == "__main__":
-    flags = PretrainingSettings("", "", do_train=True, strategy="mirrored", num_devices=2)
+    flags = PretrainingFlags("", "", do_train=True, strategy="mirrored", num_devices=2)
     print(json.dumps(train(make_strategy(flags), **json.loads(sys.argv[1]))))

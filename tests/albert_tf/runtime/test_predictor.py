@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from albert_cli import cli
-from albert_tf.finetuning.run_folder import load_task_model
+from albert_tf.finetuning.seed_folder import load_task_model
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.predictor import Predictor, lines_of_predictions, predict_stream
 from albert_tf.tasks.examples import QuestionExample

@@ -153,10 +153,10 @@ def outputs_of_replicas(strategy: tf.distribute.Strategy) -> np.ndarray:
 
 def main(command: str, *arguments: str) -> None:
     if command == "fit":
-        from albert_tf.pretraining.settings import PretrainingSettings
+        from albert_tf.pretraining.flags import PretrainingFlags
         from albert_tf.training.strategy import make_strategy
 
-        settings = PretrainingSettings("", "", do_train=True, strategy="mirrored", num_devices=2)
+        settings = PretrainingFlags("", "", do_train=True, strategy="mirrored", num_devices=2)
         results: dict[str, np.ndarray] = {}
         strategy = make_strategy(settings)
         assert strategy.num_replicas_in_sync == 2

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints.run_files import METRICS_FILE
-from albert_tf.pretraining.settings import PretrainingSettings
+from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from data_prep.errors import InputError
@@ -15,8 +15,8 @@ from tests.processes import ROOT, run_python
 TWO = {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}
 
 
-def settings(**flags) -> PretrainingSettings:
-    return PretrainingSettings("run", "config", do_train=True, **flags)
+def settings(**flags) -> PretrainingFlags:
+    return PretrainingFlags("run", "config", do_train=True, **flags)
 
 
 @pytest.mark.parametrize("kind", ["auto", "one"])

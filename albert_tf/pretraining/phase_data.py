@@ -6,9 +6,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.pretraining.flags import PretrainingFlags, given_phases
 from albert_tf.pretraining.phases import Phase
-from albert_tf.pretraining.settings import PretrainingSettings, given_phases
-from albert_tf.training.device_settings import at_most
+from albert_tf.training.device_flags import at_most
 from albert_tf.training.strategy import divide_batches
 from data_prep.errors import InputError
 from data_prep.examples.manifest import check_same_vocabulary
@@ -18,7 +18,7 @@ from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-def read_inputs(settings: PretrainingSettings, config: AlbertConfig) -> list["PretrainingInputs"]:
+def read_inputs(settings: PretrainingFlags, config: AlbertConfig) -> list["PretrainingInputs"]:
     """The inputs of all phases of a run, in order.
 
     Args:
@@ -52,7 +52,7 @@ class PretrainingInputs:
       vocabulary: the vocabulary that the files were made with, None if it is unknown or no longer there.
     """
 
-    def __init__(self, phase: Phase, start_step: int, settings: PretrainingSettings, config: AlbertConfig):
+    def __init__(self, phase: Phase, start_step: int, settings: PretrainingFlags, config: AlbertConfig):
         self._settings = settings
         train_paths = expand_files(phase.input_file)
         eval_paths = expand_files(phase.eval_file) if phase.eval_file else []

@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_cli import cli
 from albert_tf import TextClassifier, load_adapters, save_adapters
 from albert_tf.checkpoints.run_files import read_metrics
-from albert_tf.finetuning.run_folder import SeedFolder
+from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.finetuning.trainer import best_evaluation
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.run_predictions import read_n_best

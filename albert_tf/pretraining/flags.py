@@ -8,12 +8,12 @@ from typing import Literal
 
 from albert_tf.config import ResizePositions
 from albert_tf.pretraining.phases import Phase, ResolvedPhase, parse_phase
-from albert_tf.training.device_settings import DeviceSettings
+from albert_tf.training.device_flags import DeviceFlags
 from data_prep.errors import InputError, check_at_least
 
 
 @dataclass(frozen=True)
-class PretrainingSettings(DeviceSettings):
+class PretrainingFlags(DeviceFlags):
     """The flags of a pretraining run.
 
     Attributes:
@@ -166,7 +166,7 @@ FIXED = (
 
 
 @dataclass(frozen=True)
-class ResolvedPretrainingSettings(PretrainingSettings):
+class PretrainingPlan(PretrainingFlags):
     """The flags of a run with every default filled in; settings.json holds these.
 
     Attributes:
@@ -184,7 +184,7 @@ class ResolvedPretrainingSettings(PretrainingSettings):
     num_warmup_steps: int = field(kw_only=True)
 
 
-def given_phases(settings: PretrainingSettings) -> list[Phase]:
+def given_phases(settings: PretrainingFlags) -> list[Phase]:
     """The phases that the flags give: those of --phase, or the whole run as one.
 
     Raises:
@@ -215,9 +215,7 @@ def given_phases(settings: PretrainingSettings) -> list[Phase]:
     ]
 
 
-def with_defaults(
-    settings: PretrainingSettings, phases: Sequence[ResolvedPhase]
-) -> ResolvedPretrainingSettings:
+def with_defaults(settings: PretrainingFlags, phases: Sequence[ResolvedPhase]) -> PretrainingPlan:
     """The settings of a run with these phases, and a default for the learning rate and the warm-up."""
     if settings.early_stopping_patience and not (settings.do_eval and phases[-1].eval_file):
         raise InputError(
@@ -226,7 +224,7 @@ def with_defaults(
         )
     longest, steps = max(phases, key=lambda phase: phase.max_seq_length), phases[-1].end_step
     warmup = settings.num_warmup_steps
-    return ResolvedPretrainingSettings(
+    return PretrainingPlan(
         **{
             **dataclasses.asdict(settings),
             "phases": tuple(phases),

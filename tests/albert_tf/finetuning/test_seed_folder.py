@@ -1,6 +1,6 @@
 """The results of several seeds."""
 
-from albert_tf.finetuning.run_folder import results_table, run_results
+from albert_tf.finetuning.seed_folder import results_table, run_results
 
 
 def test_median_minimum_and_maximum():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.run_folder import SeedFolder, trained_seeds
-from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.finetuning.flags import FinetuningFlags
+from albert_tf.finetuning.seed_folder import SeedFolder, trained_seeds
 from albert_tf.finetuning.task_data import read_split, split_batches
 from albert_tf.tasks.examples import Problems, QuestionExample, WordsExample
 from albert_tf.tasks.inference import Inference
@@ -27,7 +27,7 @@ from albert_tf.tasks.task_outputs import (
     predictions_of,
     with_best_thresholds,
 )
-from albert_tf.training.device_settings import at_most
+from albert_tf.training.device_flags import at_most
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.strategy import check_agreement, is_chief
 from data_prep.console import open_console
@@ -58,7 +58,7 @@ class FinetuningRun:
     def __init__(
         self,
         task: Task,
-        settings: FinetuningSettings,
+        settings: FinetuningFlags,
         strategy: tf.distribute.Strategy,
         preemption: Preemption,
     ):

@@ -4,15 +4,15 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining.inputs import read_inputs
+from albert_tf.pretraining.flags import PretrainingFlags
+from albert_tf.pretraining.phase_data import read_inputs
 from albert_tf.pretraining.run_folder import write_run_folder
-from albert_tf.pretraining.settings import PretrainingSettings
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.pretraining.resolved import resolved
 
 
 def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_files):
-    settings = PretrainingSettings(
+    settings = PretrainingFlags(
         "run",
         str(pretraining_files.albert_config_file),
         pretraining_files.train,
@@ -32,7 +32,7 @@ def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_f
 
 def test_no_batch_is_larger_than_the_data(pretraining_files):
     config = AlbertConfig.from_json_file(pretraining_files.albert_config_file)
-    settings = PretrainingSettings(
+    settings = PretrainingFlags(
         "run",
         str(pretraining_files.albert_config_file),
         pretraining_files.train,

@@ -14,11 +14,12 @@ from albert_tf.pretraining.devices import (
     choose_parallel_parts,
     compiles,
 )
+from albert_tf.pretraining.flags import PretrainingFlags, given_phases, with_defaults
 from albert_tf.pretraining.guard import Guard
 from albert_tf.pretraining.guidance import MEMORIZATION, learning_rate_line, phases_line, warnings
 from albert_tf.pretraining.held_out import ALONE, HeldOut, is_of_run, notes_on_earlier_evaluations
-from albert_tf.pretraining.inputs import PretrainingInputs, read_inputs
 from albert_tf.pretraining.model import make_model, make_schedule, model_config, no_model_to_evaluate
+from albert_tf.pretraining.phase_data import PretrainingInputs, read_inputs
 from albert_tf.pretraining.phases import ResolvedPhase
 from albert_tf.pretraining.run_folder import (
     check_no_finetuning_run,
@@ -26,11 +27,10 @@ from albert_tf.pretraining.run_folder import (
     with_optimizer_of_run,
     write_run_folder,
 )
-from albert_tf.pretraining.settings import PretrainingSettings, given_phases, with_defaults
 from albert_tf.pretraining.speed import Speed, device_peak, next_logged_step
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.checkpoints import RunCheckpoints
-from albert_tf.training.device_settings import settings_json
+from albert_tf.training.device_flags import settings_json
 from albert_tf.training.initial_weights import load_weights_into
 from albert_tf.training.interruptions import as_input_errors
 from albert_tf.training.run_lock import locked_folder
@@ -41,7 +41,7 @@ from albert_tf.training.weights import tile_from
 from data_prep.errors import InputError
 
 
-def pretrain(settings: PretrainingSettings) -> dict[str, float]:
+def pretrain(settings: PretrainingFlags) -> dict[str, float]:
     """Starts a run, or resumes the one in `settings.output_dir`.
 
     Returns:
@@ -86,7 +86,7 @@ class PretrainingRun:
     guard: Guard
     held_out: HeldOut
 
-    def __init__(self, given: PretrainingSettings):
+    def __init__(self, given: PretrainingFlags):
         check_no_finetuning_run(Path(given.output_dir))
         self.given = given = with_optimizer_of_run(given)
         self.config = model_config(given)

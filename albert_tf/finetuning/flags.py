@@ -6,12 +6,12 @@ from typing import Literal
 from albert_tf.checkpoints.sources import names_in
 from albert_tf.config import ResizePositions
 from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
-from albert_tf.training.device_settings import DeviceSettings
+from albert_tf.training.device_flags import DeviceFlags
 from data_prep.errors import InputError, check_at_least
 
 
 @dataclass(frozen=True)
-class FinetuningSettings(DeviceSettings):
+class FinetuningFlags(DeviceFlags):
     """The flags of one fine-tuning run.
 
     Attributes:

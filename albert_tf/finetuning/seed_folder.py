@@ -24,12 +24,12 @@ from albert_tf.checkpoints.run_files import (
     check_same_run,
 )
 from albert_tf.checkpoints.stored import read_optional_json
+from albert_tf.finetuning.flags import FIXED
 from albert_tf.finetuning.recipes import ResolvedSettings
-from albert_tf.finetuning.settings import FIXED
 from albert_tf.tasks.adapters import ADAPTERS_FILE, save_adapters
 from albert_tf.tasks.saved_models import load_task_model
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.training.device_settings import settings_json
+from albert_tf.training.device_flags import settings_json
 from data_prep.errors import InputError
 from data_prep.files import as_record, read_json_object, write_json, write_text
 from data_prep.tokenizers.vocabulary import Vocabulary

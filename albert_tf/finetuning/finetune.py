@@ -14,10 +14,10 @@ from albert_tf.finetuning.construction import (
     make_preprocessor,
     read_initial_model,
 )
+from albert_tf.finetuning.evaluation import FinetuningRun
+from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.recipes import choose_length, resolve
-from albert_tf.finetuning.run import FinetuningRun
-from albert_tf.finetuning.run_folder import SeedFolder, results_table, run_results, trained_seeds
-from albert_tf.finetuning.settings import FinetuningSettings
+from albert_tf.finetuning.seed_folder import SeedFolder, results_table, run_results, trained_seeds
 from albert_tf.finetuning.task_data import (
     classes_of,
     read_split,
@@ -32,7 +32,7 @@ from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.task import Task, find_task
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.tasks.task_outputs import main_metric_of
-from albert_tf.training.device_settings import check_batch_divides
+from albert_tf.training.device_flags import check_batch_divides
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.strategy import check_agreement, check_memory, is_chief, make_strategy
@@ -52,7 +52,7 @@ _OF_THE_MODEL = (
 _OF_THE_RUN = ("column_names", "label_separator", "max_answer_length", "n_best_size")
 
 
-def finetune(settings: FinetuningSettings) -> dict[str, Any]:
+def finetune(settings: FinetuningFlags) -> dict[str, Any]:
     """Trains, evaluates and predicts one task with one or several seeds; an interrupted run resumes.
 
     Returns:
@@ -209,7 +209,7 @@ class TrainedRun(FinetuningRun):
     @property
     def seeds(self):
         """The seeds that are trained, unless the flags name others."""
-        given, usual = self.settings, FinetuningSettings
+        given, usual = self.settings, FinetuningFlags
         is_given = (given.seed, given.seeds) != (usual.seed, usual.seeds)
         return super().seeds if is_given else trained_seeds(given.output_dir) or super().seeds
 
@@ -226,14 +226,14 @@ class TrainedRun(FinetuningRun):
                 "task, or the --output_dir of another run."
             )
         for name in _OF_THE_MODEL:
-            given, usual = getattr(settings, name), getattr(FinetuningSettings, name)
+            given, usual = getattr(settings, name), getattr(FinetuningFlags, name)
             if stored.get(name) is not None and given not in (usual, stored[name]):
                 raise InputError(
                     f"--{name} must be what the model was trained with, {stored[name]}. Received {given}; leave "
                     "it out."
                 )
         for name in _OF_THE_RUN:
-            if getattr(settings, name) == getattr(FinetuningSettings, name) and name in stored:
+            if getattr(settings, name) == getattr(FinetuningFlags, name) and name in stored:
                 settings = dataclasses.replace(settings, **{name: stored[name]})
         self.settings = settings
         with self.reported_data():

@@ -10,7 +10,7 @@ from data_prep.errors import InputError, check_at_least
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceSettings:
+class DeviceFlags:
     """Where training runs, and how it fits there.
 
     Attributes:
@@ -81,8 +81,8 @@ def check_batch_divides(batch_size: int, replicas: int, parts: int) -> None:
         )
 
 
-def settings_json(settings: DeviceSettings) -> str:
+def settings_json(settings: DeviceFlags) -> str:
     """The text of settings.json for a dataclass of flags, those about devices last."""
-    devices = {field.name for field in dataclasses.fields(DeviceSettings)}
+    devices = {field.name for field in dataclasses.fields(DeviceFlags)}
     values = sorted(dataclasses.asdict(settings).items(), key=lambda item: item[0] in devices)
     return json.dumps(dict(values), indent=2) + "\n"
