@@ -16,23 +16,20 @@ CHECKPOINTS = "checkpoints"
 BEST_FILE = "best.json"
 
 
-def check_same_run(settings: Any, path: Path, fixed: Sequence[str]) -> None:
+def check_same_run(plan: Any, path: Path, fixed: Sequence[str]) -> None:
     """Raises InputError if a flag that a run must keep differs from the value that the run started with.
 
     Args:
-      settings: a dataclass of flags.
+      plan: a dataclass of flags.
       path: the run's settings.json.
       fixed: the names of the flags that the run must keep.
     """
     earlier = read_json_object(path)
     for name in fixed:
-        value = earlier.get(
-            name, getattr(type(settings), name, None)
-        )  # the default, for a flag newer than the run
-        if value != getattr(settings, name):
+        if earlier.get(name) != getattr(plan, name):
             raise InputError(
-                f"{path.parent} holds a run with --{name}={value}, so it cannot resume with "
-                f"{getattr(settings, name)}. Use the same value, or another --output_dir for a new run."
+                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot resume with "
+                f"{getattr(plan, name)}. Use the same value, or another --output_dir for a new run."
             )
 
 

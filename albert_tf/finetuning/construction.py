@@ -10,7 +10,7 @@ import keras
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.config import AlbertConfig, ResizePositions
 from albert_tf.finetuning.flags import FinetuningFlags
-from albert_tf.finetuning.recipes import ResolvedSettings
+from albert_tf.finetuning.recipes import FinetuningPlan
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.parameters import distinct_layers
 from albert_tf.tasks.adapters import load_adapters
@@ -96,7 +96,7 @@ def build_task_model(
     pretrained: InitialModel,
     labels: Sequence[str],
     preprocessor: Preprocessor,
-    settings: ResolvedSettings,
+    settings: FinetuningPlan,
 ) -> TaskModel:
     """A copy of the checkpoint's encoder with a new head; call it under the strategy's scope.
 

@@ -5,6 +5,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from albert_tf.checkpoints.run_files import RESULTS_FILE, SETTINGS_FILE
 from albert_tf.checkpoints.runs import is_run
 from albert_tf.checkpoints.stored import read_optional_json
@@ -26,7 +28,7 @@ from albert_tf.finetuning.task_data import (
     warning_of_many_classes,
     with_class_weights,
 )
-from albert_tf.finetuning.trainer import NOT_SHARED, Trainer
+from albert_tf.finetuning.trainer import train_seed
 from albert_tf.tasks.feature_cache import examples_hash
 from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.task import Task, find_task
@@ -39,6 +41,10 @@ from albert_tf.training.strategy import check_agreement, check_memory, is_chief,
 from data_prep.errors import InputError
 from data_prep.files import write_json
 
+_NOT_SHARED = (
+    "--output_dir must be one folder that all workers share. Received {}, in which another worker finds another "
+    "state."
+)
 # Flags that the saved model has for good.
 _OF_THE_MODEL = (
     "max_seq_length",
@@ -119,11 +125,11 @@ class TrainingRun(FinetuningRun):
         settings = dataclasses.replace(settings, do_lower_case=vocabulary.normalization.do_lower_case)
         examples = len(self.splits["train"][0].features)
         replicas = self.strategy.num_replicas_in_sync
-        self.resolved = resolve(settings, task, config, self.preprocessor.lengths, examples, replicas)
-        if (settings.train_batch_size or 0) > self.resolved.train_batch_size:
+        self.plan = resolve(settings, task, config, self.preprocessor.lengths, examples, replicas)
+        if (settings.train_batch_size or 0) > self.plan.train_batch_size:
             self.say(f"--train_batch_size={settings.train_batch_size}: a batch has all {examples:,} examples")
         self.check_settings()
-        self.say(str(self.resolved))
+        self.say(str(self.plan))
 
     def read_data(self) -> None:
         """Reads the splits, and the classes from the training split.
@@ -150,14 +156,14 @@ class TrainingRun(FinetuningRun):
         Says if the run began with another dev set: the weights that it keeps are the best on either.
         """
         check_batch_divides(
-            self.resolved.train_batch_size,
+            self.plan.train_batch_size,
             self.strategy.num_replicas_in_sync,
-            self.resolved.gradient_accumulation_steps,
+            self.plan.gradient_accumulation_steps,
         )
         self._check_memory()
         warnings = set[str | None]()
         for seed in self.seeds:
-            settings = dataclasses.replace(self.resolved, seed=seed)
+            settings = dataclasses.replace(self.plan, seed=seed)
             folder = SeedFolder.of(self.settings.output_dir, seed)
             folder.check(settings, self.examples_sha256)
             stored = read_optional_json(folder.path / SETTINGS_FILE)
@@ -167,7 +173,7 @@ class TrainingRun(FinetuningRun):
 
     def _check_memory(self) -> None:
         """Raises InputError if a batch does not fit into memory."""
-        settings, (split,) = self.resolved, self.splits["train"]
+        settings, (split,) = self.plan, self.splits["train"]
         tokens = sum(features["input_ids"].size for features in split.features) / len(split.features)
         stores = not (settings.freeze_encoder or settings.lora_rank)
         rows = settings.train_batch_size // settings.gradient_accumulation_steps
@@ -176,15 +182,15 @@ class TrainingRun(FinetuningRun):
     def train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed to its end, resuming if it was interrupted."""
         is_trained = folder.is_trained
-        check_agreement(self.strategy, int(is_trained), NOT_SHARED.format(folder.path))
+        check_agreement(self.strategy, int(is_trained), _NOT_SHARED.format(folder.path))
         if is_trained:
             self.say(f"{folder.path} is already trained")
             return
-        settings = dataclasses.replace(self.resolved, seed=seed)
+        plan = dataclasses.replace(self.plan, seed=seed)
         with self.strategy.scope():
-            model = build_task_model(self.task, self.pretrained, self.labels, self.preprocessor, settings)
+            model = build_task_model(self.task, self.pretrained, self.labels, self.preprocessor, plan)
         if self.writes:
-            folder.create(settings, self.preprocessor.vocabulary, self.examples_sha256)
+            folder.create(plan, self.preprocessor.vocabulary, self.examples_sha256)
         inference = Inference(model)
 
         def evaluate(step: int) -> dict[str, float]:
@@ -192,15 +198,18 @@ class TrainingRun(FinetuningRun):
             return {f"eval_{name}": value for name, value in metrics.items()}
 
         metric = f"eval_{main_metric_of(self.task)}"
-        trainer = Trainer(
-            model, settings, folder, self.preemption, metric, evaluate if "dev" in self.splits else None
-        )
         (split,) = self.splits["train"]
-        options = {"seed": seed, "num_epochs": None, "skip_batches": trainer.step}
-        facts = trainer.train(lambda: split_batches(split, settings.train_batch_size, self.pad_to, **options))
+
+        def batches(skipped: int) -> tf.data.Dataset:
+            options = {"seed": seed, "num_epochs": None, "skip_batches": skipped}
+            return split_batches(split, plan.train_batch_size, self.pad_to, **options)
+
+        facts = train_seed(
+            model, plan, folder, self.preemption, metric, batches, evaluate if "dev" in self.splits else None
+        )
         if self.writes:
             folder.finish_training({"seed": seed, **facts})
-        check_agreement(self.strategy, facts["steps"], NOT_SHARED.format(folder.path))  # waits for the chief
+        check_agreement(self.strategy, facts["steps"], _NOT_SHARED.format(folder.path))  # waits for the chief
 
 
 class TrainedRun(FinetuningRun):

@@ -90,7 +90,7 @@ def find_recipe(task: Task, config: AlbertConfig) -> Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResolvedSettings(FinetuningFlags):
+class FinetuningPlan(FinetuningFlags):
     """The settings of a run that trains, with a value for everything that the flags may leave to the recipe."""
 
     train_batch_size: int
@@ -139,7 +139,7 @@ def resolve(
     lengths: Mapping[str, int],
     examples: int,
     replicas: int = 1,
-) -> ResolvedSettings:
+) -> FinetuningPlan:
     """Completes the settings: each value that the user leaves open comes from the task's recipe.
 
     Args:
@@ -166,4 +166,4 @@ def resolve(
     given = {name: value for name, value in dataclasses.asdict(settings).items() if value is not None}
     chosen = {"train_batch_size": batch_size, "num_train_epochs": None, **lengths}
     resolved = {**defaults, **given, **chosen}
-    return ResolvedSettings(**resolved)
+    return FinetuningPlan(**resolved)

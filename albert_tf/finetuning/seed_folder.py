@@ -25,7 +25,7 @@ from albert_tf.checkpoints.run_files import (
 )
 from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.finetuning.flags import FIXED
-from albert_tf.finetuning.recipes import ResolvedSettings
+from albert_tf.finetuning.recipes import FinetuningPlan
 from albert_tf.tasks.adapters import ADAPTERS_FILE, save_adapters
 from albert_tf.tasks.saved_models import load_task_model
 from albert_tf.tasks.task_model import TaskModel
@@ -49,7 +49,7 @@ class SeedFolder:
         """The folder of a seed in a run's folder."""
         return cls(Path(output_dir) / f"seed_{seed}")
 
-    def check(self, settings: ResolvedSettings, examples_sha256: str) -> None:
+    def check(self, settings: FinetuningPlan, examples_sha256: str) -> None:
         """Raises InputError if the folder cannot be one, or holds a run with other settings or examples."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(
@@ -64,7 +64,7 @@ class SeedFolder:
                 "since. Use another --output_dir for a new run."
             )
 
-    def create(self, settings: ResolvedSettings, vocabulary: Vocabulary, examples_sha256: str) -> None:
+    def create(self, settings: FinetuningPlan, vocabulary: Vocabulary, examples_sha256: str) -> None:
         """Makes the folder, with the settings, the vocabulary and the hash of the training examples."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_text(self.path / SETTINGS_FILE, settings_json(settings))

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.model.keras_model import xla_is_faster
-from albert_tf.pretraining.flags import PretrainingFlags, PretrainingPlan
+from albert_tf.pretraining.plan import PretrainingPlan
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.device_flags import check_batch_divides
 from albert_tf.training.strategy import check_memory
@@ -23,46 +22,38 @@ SMALLEST_PART = 1 << 19
 YNNPACK_FLAG = "xla_cpu_experimental_ynn_fusion_type"
 
 
-def compiles(settings: PretrainingFlags, strategy: tf.distribute.Strategy) -> bool:
+def compiles(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> bool:
     """Whether to request XLA for the step: by default on GPUs. On CPUs it is slower; TPUs always use it."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return False
-    if settings.jit_compile != "auto":
-        return settings.jit_compile == "on"
+    if plan.jit_compile != "auto":
+        return plan.jit_compile == "on"
     return bool(tf.config.list_logical_devices("GPU"))
 
 
-def check_batches_divide(settings: PretrainingPlan, strategy: tf.distribute.Strategy) -> None:
-    """Raises InputError if a training batch does not divide evenly over replicas and micro-batches."""
-    for phase in settings.phases:
-        check_batch_divides(
-            phase.train_batch_size, strategy.num_replicas_in_sync, settings.gradient_accumulation_steps
-        )
+def check_batches(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> None:
+    """Raises InputError if a training batch does not divide evenly over devices, or CPUs cannot hold it."""
+    for phase in plan.phases:
+        parts = plan.gradient_accumulation_steps
+        check_batch_divides(phase.train_batch_size, strategy.num_replicas_in_sync, parts)
+        rows = phase.train_batch_size // parts
+        check_memory(plan, plan.config, strategy, "train", rows, phase.max_seq_length, stores=True)
 
 
-def check_batches_fit(
-    settings: PretrainingPlan, config: AlbertConfig, strategy: tf.distribute.Strategy
-) -> None:
-    """Raises InputError if CPUs cannot hold a training batch."""
-    for phase in settings.phases:
-        rows = phase.train_batch_size // settings.gradient_accumulation_steps
-        check_memory(settings, config, strategy, "train", rows, phase.max_seq_length, stores=True)
-
-
-def choose_parallel_parts(settings: PretrainingPlan, config: AlbertConfig) -> int:
+def choose_parallel_parts(plan: PretrainingPlan) -> int:
     """`split_batches_over_cores` for a run, which also sets TensorFlow's threads.
 
     1, with the threads as they are, if batches are divided over devices or compiled as a whole.
     """
-    distributed = settings.tpu or settings.num_devices or settings.strategy not in ("auto", "one")
-    workers = settings.strategy == "auto" and read_cluster()  # --strategy=one ignores TF_CONFIG
-    if distributed or workers or settings.jit_compile == "on":
+    distributed = plan.tpu or plan.num_devices or plan.strategy not in ("auto", "one")
+    workers = plan.strategy == "auto" and read_cluster()  # --strategy=one ignores TF_CONFIG
+    if distributed or workers or plan.jit_compile == "on":
         return 1
     batches = [
-        (phase.train_batch_size // settings.gradient_accumulation_steps, phase.max_seq_length)
-        for phase in settings.phases
+        (phase.train_batch_size // plan.gradient_accumulation_steps, phase.max_seq_length)
+        for phase in plan.phases
     ]
-    return split_batches_over_cores(batches, config.hidden_size)
+    return split_batches_over_cores(batches, plan.config.hidden_size)
 
 
 def split_batches_over_cores(batches: Sequence[tuple[int, int]], hidden_size: int) -> int:

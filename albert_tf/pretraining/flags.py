@@ -1,13 +1,9 @@
 """The flags of pretraining, under the original's names."""
 
-import dataclasses
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.config import ResizePositions
-from albert_tf.pretraining.phases import Phase, ResolvedPhase, parse_phase
 from albert_tf.training.device_flags import DeviceFlags
 from data_prep.errors import InputError, check_at_least
 
@@ -149,99 +145,3 @@ _AT_LEAST_ONE = (
     "spike_intervals",
     "early_stopping_patience",
 )
-
-# Flags that --phase replaces.
-_OF_A_PHASE = ("input_file", "eval_file", "num_train_steps", "max_seq_length", "max_predictions_per_seq")
-_PAPER_STEPS, _PAPER_WARMUP = 125_000, 3_125
-
-# A run keeps these: with another order of data or other mathematics it would be another run.
-FIXED = (
-    "input_file",
-    "train_batch_size",
-    "max_seq_length",
-    "max_predictions_per_seq",
-    "optimizer",
-    "seed",
-)
-
-
-@dataclass(frozen=True)
-class PretrainingPlan(PretrainingFlags):
-    """The flags of a run with every default filled in; settings.json holds these.
-
-    Attributes:
-      phases: at least one; a run without --phase is one phase.
-      num_train_steps: the sum over the phases.
-      max_seq_length: T of the longest phase.
-      max_predictions_per_seq: P of that phase.
-    """
-
-    phases: tuple[ResolvedPhase, ...] = field(kw_only=True)
-    num_train_steps: int = field(kw_only=True)
-    max_seq_length: int = field(kw_only=True)
-    max_predictions_per_seq: int = field(kw_only=True)
-    learning_rate: float = field(kw_only=True)
-    num_warmup_steps: int = field(kw_only=True)
-
-
-def given_phases(settings: PretrainingFlags) -> list[Phase]:
-    """The phases that the flags give: those of --phase, or the whole run as one.
-
-    Raises:
-      InputError: there is neither --phase nor a file of examples, or flags that exclude each other.
-    """
-    if settings.phase:
-        if both := [name for name in _OF_A_PHASE if getattr(settings, name) is not None]:
-            flags = ", ".join(f"--{name}" for name in both)
-            raise InputError(
-                f"--phase excludes {flags}, because every phase has its own. Received both; omit {flags}."
-            )
-        return [parse_phase(text, settings.train_batch_size) for text in settings.phase]
-    input_file = settings.input_file or (None if settings.do_train else settings.eval_file)
-    if input_file is None:
-        raise InputError(
-            "A run needs --input_file, the TFRecord files to train on, or --phase for each of several lengths. "
-            "Received neither."
-        )
-    return [
-        Phase(
-            input_file,
-            settings.num_train_steps or _PAPER_STEPS,
-            settings.train_batch_size,
-            settings.eval_file,
-            settings.max_seq_length,
-            settings.max_predictions_per_seq,
-        )
-    ]
-
-
-def with_defaults(settings: PretrainingFlags, phases: Sequence[ResolvedPhase]) -> PretrainingPlan:
-    """The settings of a run with these phases, and a default for the learning rate and the warm-up."""
-    if settings.early_stopping_patience and not (settings.do_eval and phases[-1].eval_file):
-        raise InputError(
-            "--early_stopping_patience needs evaluations of the last phase: --do_eval and its eval_file (without "
-            "--phase, --eval_file). Received it without; add both."
-        )
-    longest, steps = max(phases, key=lambda phase: phase.max_seq_length), phases[-1].end_step
-    warmup = settings.num_warmup_steps
-    return PretrainingPlan(
-        **{
-            **dataclasses.asdict(settings),
-            "phases": tuple(phases),
-            "num_train_steps": steps,
-            "max_seq_length": longest.max_seq_length,
-            "max_predictions_per_seq": longest.max_predictions_per_seq,
-            "learning_rate": settings.learning_rate or default_learning_rate(settings.optimizer, phases[0]),
-            "num_warmup_steps": min(_PAPER_WARMUP, steps // 10) if warmup is None else warmup,
-        }
-    )
-
-
-# (rate, batch that it was published for, source): the paper, section 4.1; Devlin et al. 2019, appendix A.2.
-PUBLISHED_RATES = {"lamb": (0.00176, 4096, "the paper's"), "adamw": (0.0001, 256, "BERT's")}
-
-
-def default_learning_rate(optimizer: str, first: Phase) -> float:
-    """The published rate of the optimizer, scaled by the square root of the batch of the first phase."""
-    rate, batch, _ = PUBLISHED_RATES[optimizer]
-    return float(f"{rate * math.sqrt(first.train_batch_size / batch):.3g}")

@@ -1,56 +1,40 @@
 """The phases of a run: each trains on files of one length, for instance on short sequences first."""
 
-import dataclasses
 import difflib
 import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from albert_tf.pretraining.flags import PretrainingFlags
 from data_prep.errors import InputError
 
 _KEYS = ("input_file", "num_train_steps", "train_batch_size", "eval_file")
+# Flags that --phase replaces.
+_REPLACED = ("input_file", "eval_file", "num_train_steps", "max_seq_length", "max_predictions_per_seq")
+_PAPER_STEPS = 125_000
 _DIGITS = 18  # of a number that fits into 64 bits
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase as the flags give it.
+    """One phase of a plan.
 
     Attributes:
       input_file: TFRecord files to train on; commas and globs.
       num_train_steps: steps of this phase.
-      train_batch_size: examples per step.
-      eval_file: TFRecord files to evaluate on.
-      max_seq_length: T of the files. Default: read from the files.
-      max_predictions_per_seq: P of the files. Default: read from the files.
+      train_batch_size: examples per step, no more than the files hold.
+      eval_file: TFRecord files to evaluate on, None for no evaluation.
+      max_seq_length: T of the files.
+      max_predictions_per_seq: P of the files.
+      start_step: steps of the run before this phase.
+      num_examples: examples in the training files.
+      num_bytes: size of these files.
     """
 
     input_file: str
     num_train_steps: int
     train_batch_size: int
-    eval_file: str | None = None
-    max_seq_length: int | None = None
-    max_predictions_per_seq: int | None = None
-
-    def resolve(
-        self, T: int, P: int, start_step: int, *, num_examples: int, num_bytes: int
-    ) -> "ResolvedPhase":
-        """The phase with the lengths and sizes of its files, after `start_step` steps of earlier phases."""
-        lengths = {"max_seq_length": T, "max_predictions_per_seq": P}
-        sizes = {"num_examples": num_examples, "num_bytes": num_bytes}
-        return ResolvedPhase(**{**dataclasses.asdict(self), **lengths, **sizes, "start_step": start_step})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResolvedPhase(Phase):
-    """A phase with every default filled in.
-
-    Attributes:
-      start_step: steps of the run before this phase.
-      num_examples: examples in its training files.
-      num_bytes: size of these files.
-    """
-
+    eval_file: str | None
     max_seq_length: int
     max_predictions_per_seq: int
     start_step: int
@@ -66,12 +50,38 @@ class ResolvedPhase(Phase):
         return f"{self.num_train_steps:,} steps of {self.train_batch_size} at T={self.max_seq_length}"
 
 
-def parse_phase(text: str, train_batch_size: int) -> Phase:
+def phases_in(flags: PretrainingFlags) -> list[dict[str, Any]]:
+    """What the flags say about each phase: the values of --phase, or the whole run as one.
+
+    Returns:
+      "input_file", "num_train_steps", "train_batch_size" and "eval_file" of each.
+
+    Raises:
+      InputError: there is neither --phase nor a file of examples, or flags that exclude each other.
+    """
+    common = {"train_batch_size": flags.train_batch_size, "eval_file": None}
+    if flags.phase:
+        if both := [f"--{name}" for name in _REPLACED if getattr(flags, name) is not None]:
+            given = ", ".join(both)
+            raise InputError(
+                f"--phase excludes {given}, because every phase has its own. Received both; omit {given}."
+            )
+        return [{**common, **parse_phase(text)} for text in flags.phase]
+    input_file = flags.input_file or (None if flags.do_train else flags.eval_file)
+    if input_file is None:
+        raise InputError(
+            "A run needs --input_file, the TFRecord files to train on, or --phase for each of several lengths. "
+            "Received neither."
+        )
+    steps = flags.num_train_steps or _PAPER_STEPS
+    return [{**common, "input_file": input_file, "num_train_steps": steps, "eval_file": flags.eval_file}]
+
+
+def parse_phase(text: str) -> dict[str, Any]:
     """The value of one --phase, such as "input_file=data/train.tfrecord* num_train_steps=1000".
 
     Args:
       text: KEY=VALUE pairs, quoted as in a shell.
-      train_batch_size: the batch if the phase gives none.
 
     Raises:
       InputError: a key is unknown, missing or given twice, or a number is not a whole number above 0.
@@ -88,7 +98,7 @@ def parse_phase(text: str, train_batch_size: int) -> Phase:
     for key in ("input_file", "num_train_steps"):
         if not values.get(key):
             raise _error(text, f"{key} is missing.")
-    return Phase(**{"train_batch_size": train_batch_size, **values})
+    return values
 
 
 def _words(text: str) -> list[str]:

@@ -1,31 +1,33 @@
-"""The folder of a pretraining run.
+"""The folder of a pretraining run: written, or checked to hold the same run.
 
 It holds albert_config.json, settings.json, data_manifest.json, the vocabulary if known, checkpoints/,
 best.json, metrics.jsonl and tensorboard/.
 """
 
-import dataclasses
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from albert_tf.checkpoints.run_files import (
-    MANIFEST_FILE,
-    SETTINGS_FILE,
-    check_same_run,
-)
+from albert_tf.checkpoints.run_files import MANIFEST_FILE, SETTINGS_FILE, check_same_run, read_metrics
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.pretraining.flags import (
-    FIXED,
-    PUBLISHED_RATES,
-    PretrainingFlags,
-    PretrainingPlan,
-)
+from albert_tf.pretraining.phases import Phase
+from albert_tf.pretraining.plan import PretrainingPlan
 from albert_tf.training.device_flags import settings_json
+from albert_tf.training.held_out import HeldOut
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
-from data_prep.files import read_json_object, write_text, written_aside
-from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.files import as_record, read_json_object, write_text, written_aside
 
+# A run keeps these: with another order of data or other mathematics it would be another run.
+_FIXED = (
+    "input_file",
+    "train_batch_size",
+    "max_seq_length",
+    "max_predictions_per_seq",
+    "optimizer",
+    "seed",
+)
 _FIXED_OF_A_PHASE = (
     "input_file",
     "train_batch_size",
@@ -35,81 +37,79 @@ _FIXED_OF_A_PHASE = (
 )
 
 
-def write_run_folder(
-    settings: PretrainingPlan,
-    config: AlbertConfig,
-    vocabulary: Vocabulary | None,
-    manifest: Manifest | None,
-) -> Path:
-    """Creates the run's folder, or checks that an existing one holds the same run; returns it.
+def write_run_folder(plan: PretrainingPlan) -> None:
+    """Creates the run's folder, or checks that an existing one holds the same run.
 
-    An evaluation alone does not change the files of a run.
-
-    Args:
-      settings: written as settings.json.
-      config: written as albert_config.json.
-      vocabulary: the examples' vocabulary, copied to spm.model or vocab.txt for export.
-      manifest: the examples' manifest, copied to data_manifest.json.
+    settings.json holds the plan, albert_config.json the model; the vocabulary and the manifest of the examples are
+    copied for export. An evaluation alone does not change the files of a run.
 
     Raises:
-      InputError: the folder holds a run with another configuration, vocabulary or other fixed settings.
+      InputError: the folder holds a run with another configuration, vocabulary or other fixed flags.
     """
-    run = Path(settings.output_dir)
+    run = plan.folder
     if (run / CONFIG_FILE).exists():
-        _check_same_config(run, config)
-        _check_same_vocabulary(run, manifest)
+        _check_same_config(run, plan.config)
+        _check_same_vocabulary(run, plan.manifest)
         if (run / SETTINGS_FILE).exists():
-            if not settings.do_train:
-                return run  # an evaluation needs none of the run's flags, and keeps them
-            _check_same_phases(run, settings)
+            if not plan.do_train:
+                return  # an evaluation needs none of the run's flags, and keeps them
+            _check_same_phases(run, plan)
             # If --init_checkpoint gave the position table, no phase tiles it.
-            more = ("init_checkpoint",) if len(settings.phases) > 1 else ()
-            check_same_run(settings, run / SETTINGS_FILE, (*FIXED, *more))
+            more = ("init_checkpoint",) if len(plan.phases) > 1 else ()
+            check_same_run(plan, run / SETTINGS_FILE, (*_FIXED, *more))
     run.mkdir(parents=True, exist_ok=True)
-    config.to_json_file(run / CONFIG_FILE)
-    write_text(run / SETTINGS_FILE, settings_json(settings))
-    if vocabulary:
-        vocabulary.save(run)
-    if manifest and manifest.path:
+    plan.config.to_json_file(run / CONFIG_FILE)
+    write_text(run / SETTINGS_FILE, settings_json(plan))
+    if plan.vocabulary:
+        plan.vocabulary.save(run)
+    if plan.manifest and plan.manifest.path:
         with written_aside(run / MANIFEST_FILE) as aside:
-            shutil.copyfile(manifest.path, aside)
-    return run
+            shutil.copyfile(plan.manifest.path, aside)
 
 
-def check_no_finetuning_run(output_dir: Path) -> None:
-    """Raises InputError if a folder holds a fine-tuning run, whose files have the same names."""
-    if any(output_dir.glob("seed_*")):
-        raise InputError(
-            f"--output_dir must be a new folder or a run of `albert pretrain`. Received {output_dir}, a run of "
-            "`albert finetune`; name another one."
+def notes_on_changes(plan: PretrainingPlan) -> Iterator[str]:
+    """What is new since the run in the folder last started, although it stays the same run: a line each.
+
+    Its evaluations, and its training files by their sizes.
+    """
+    run, best = plan.folder, HeldOut(read_metrics(plan.folder), after=plan.phases[-1].start_step).best
+    if not plan.do_train or not (run / SETTINGS_FILE).is_file():
+        return
+    stored = _read_stored(run)
+    before = stored.phases[-1].eval_file, stored.max_eval_steps
+    now = plan.phases[-1].eval_file, plan.max_eval_steps
+    if best and not (plan.do_eval and plan.phases[-1].eval_file):
+        yield (
+            f"warning: this run is no longer evaluated, so commands that read {run} go on using the checkpoint "
+            f"of step {best['step']}, the best one so far; give --do_eval and --eval_file, or name the checkpoint "
+            "there"
         )
-
-
-def notes_on_other_files(settings: PretrainingPlan, run: Path) -> list[str]:
-    """Whether phases have other training files than when the run in a folder last started, by their sizes."""
-    stored = run / SETTINGS_FILE
-    if not settings.do_train or not stored.is_file():
-        return []
-    changed = []
-    for before, now in zip(read_json_object(stored).get("phases") or [], settings.phases, strict=False):
-        sizes = before.get("num_examples"), before.get("num_bytes")
-        # Runs of earlier versions did not record them.
-        if None not in sizes and sizes != (now.num_examples, now.num_bytes):
-            changed.append(
-                f"warning: {now.input_file} held {sizes[0]:,} examples in {sizes[1]:,} bytes when this run last "
-                f"started, and now holds {now.num_examples:,} in {now.num_bytes:,}; the run goes on with the new "
-                "ones, at the position that it has reached; use another --output_dir to start over"
+    elif best and before != now:
+        yield (
+            f"warning: this run was evaluated with --eval_file={before[0]} and --max_eval_steps={before[1]}, so "
+            "its earlier held-out losses are not comparable with the next ones, and the best checkpoint may be "
+            "the best on the earlier text; use another --output_dir to start over"
+        )
+    for earlier, phase in zip(stored.phases, plan.phases, strict=False):
+        sizes = earlier.num_examples, earlier.num_bytes
+        if sizes != (phase.num_examples, phase.num_bytes):
+            yield (
+                f"warning: {phase.input_file} held {sizes[0]:,} examples in {sizes[1]:,} bytes when this run last "
+                f"started, and now holds {phase.num_examples:,} in {phase.num_bytes:,}; the run goes on with the "
+                "new ones, at the position that it has reached; use another --output_dir to start over"
             )
-    return changed
 
 
-def with_optimizer_of_run(settings: PretrainingFlags) -> PretrainingFlags:
-    """For an evaluation alone, the flags with the optimizer whose moments are in the run's checkpoints."""
-    stored = Path(settings.output_dir) / SETTINGS_FILE
-    if settings.do_train or not stored.is_file():
-        return settings
-    optimizer = read_json_object(stored).get("optimizer")
-    return dataclasses.replace(settings, optimizer=optimizer) if optimizer in PUBLISHED_RATES else settings
+@dataclass(frozen=True)
+class _Stored:
+    """What settings.json holds of the run as it last started."""
+
+    phases: tuple[Phase, ...]
+    max_eval_steps: int
+
+
+def _read_stored(run: Path) -> _Stored:
+    return as_record(_Stored, read_json_object(run / SETTINGS_FILE), run / SETTINGS_FILE)
 
 
 def _check_same_vocabulary(run: Path, manifest: Manifest | None) -> None:
@@ -125,18 +125,16 @@ def _check_same_vocabulary(run: Path, manifest: Manifest | None) -> None:
         )
 
 
-def _check_same_phases(run: Path, settings: PretrainingPlan) -> None:
+def _check_same_phases(run: Path, plan: PretrainingPlan) -> None:
     """All phases must stay; only the steps of the last one may change."""
-    # Runs of earlier versions are one phase.
-    there = read_json_object(run / SETTINGS_FILE).get("phases") or [{}]
-    given = [dataclasses.asdict(phase) for phase in settings.phases]
-    if len(there) == len(given) == 1 and not settings.phase:
+    there, given = _read_stored(run).phases, plan.phases
+    if len(there) == len(given) == 1 and not plan.phase:
         return  # the flags themselves are compared
     different = [
-        f"{name} of phase {number} is {before.get(name)} there, received {now[name]}"
+        f"{name} of phase {number} is {getattr(before, name)} there, received {getattr(now, name)}"
         for number, (before, now) in enumerate(zip(there, given, strict=False), start=1)
         for name in _FIXED_OF_A_PHASE
-        if before.get(name) != now[name]
+        if getattr(before, name) != getattr(now, name)
     ]
     if len(there) != len(given):
         different = [f"{len(there)} there, received {len(given)}"]

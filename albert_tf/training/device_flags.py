@@ -8,6 +8,8 @@ from typing import Literal
 from albert_tf.config import Remat
 from data_prep.errors import InputError, check_at_least
 
+NOT_STORED = {"stored": False}  # the metadata of a plan's field that settings.json does not hold
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceFlags:
@@ -81,8 +83,9 @@ def check_batch_divides(batch_size: int, replicas: int, parts: int) -> None:
         )
 
 
-def settings_json(settings: DeviceFlags) -> str:
-    """The text of settings.json for a dataclass of flags, those about devices last."""
+def settings_json(plan: DeviceFlags) -> str:
+    """The text of settings.json for a plan: its flags, those about devices last."""
     devices = {field.name for field in dataclasses.fields(DeviceFlags)}
-    values = sorted(dataclasses.asdict(settings).items(), key=lambda item: item[0] in devices)
-    return json.dumps(dict(values), indent=2) + "\n"
+    names = [field.name for field in dataclasses.fields(plan) if field.metadata.get("stored", True)]
+    values = {name: getattr(plan, name) for name in sorted(names, key=lambda name: name in devices)}
+    return json.dumps(values, indent=2, default=dataclasses.asdict) + "\n"

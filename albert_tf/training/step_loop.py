@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from albert_tf.optimizers import WarmupPolynomialDecay
-from albert_tf.training.session import RunSession
 from albert_tf.training.steps import OptimizerStep
 from albert_tf.training.strategy import has_workers
 
@@ -23,14 +22,13 @@ def iterations_per_loop(flag: int | None, strategy: tf.distribute.Strategy) -> i
 
 
 class StepLoop:
-    """Takes steps in calls of about `SECONDS_PER_CALL`, and records their means.
+    """Takes steps in calls of about `SECONDS_PER_CALL`, and computes the figures to log.
 
     Args:
       step: the training step.
       batches: an iterator that starts with the batch of the run's next step.
       figures: (sums, number of steps, seconds) -> the values to log.
       schedule: the learning rate over the whole run, for the log.
-      session: the open run.
       steps_per_call: a fixed number of steps per call, None to choose it by the time that they take.
     """
 
@@ -40,24 +38,29 @@ class StepLoop:
         batches: Iterator,
         figures: Callable[[dict, int, float], dict[str, float]],
         schedule: WarmupPolynomialDecay,
-        session: RunSession,
         steps_per_call: int | None,
     ):
-        self._step, self._batches, self._figures = step, batches, figures
-        self._schedule, self._session = schedule, session
+        self._step, self._batches, self._figures, self._schedule = step, batches, figures, schedule
         self._adapts, self._per_call = steps_per_call is None, steps_per_call or 1
         # Builds the graph without taking a step, so that the first speed does not include tracing. It still
         # includes XLA's compilation, which the first step starts.
         step(batches, tf.constant(0), step.zero_sums())
 
-    def run(self, start: int, target: int) -> tuple[int, dict[str, float] | None, bool]:
-        """Takes the steps from `start` to `target`, fewer if there is a signal to stop, and records their means.
+    def run(
+        self, start: int, target: int, stops: Callable[[int], bool]
+    ) -> tuple[int, dict[str, float] | None, bool]:
+        """Takes the steps from `start` to `target`, fewer if `stops` says so.
 
-        Fewer steps are not recorded. The resumed run records the rest of them, so that it has as many lines as an
+        Fewer steps have no values. The resumed run logs the rest of them, so that it has as many lines as an
         uninterrupted run.
 
+        Args:
+          start: steps that the run has taken.
+          target: steps to have taken at the end.
+          stops: called after every call with the steps taken; returns whether to stop.
+
         Returns:
-          The step that was reached, the logged values if it is `target`, and whether to stop because of a signal.
+          The step that was reached, the values to log if it is `target`, and whether `stops` said so.
         """
         began, step, stop, sums = time.monotonic(), start, False, self._step.zero_sums()
         while step < target and not stop:
@@ -65,15 +68,11 @@ class StepLoop:
             sums = self._step(self._batches, tf.constant(taken), sums)
             sums["steps"].numpy()  # waits for the call to finish
             step += taken
-            self._session.progress.advance(step)
-            stop = self._session.preemption.agreed()
+            stop = stops(step)
             if self._adapts:
                 self._per_call = max(1, int(taken * SECONDS_PER_CALL / (time.monotonic() - call_began)))
         # Of fewer steps too: an error that it raises ends the run before their weights are saved.
         figures = self._figures(sums, step - start, time.monotonic() - began)
         if step < target:
             return step, None, stop
-        values = {**figures, "learning_rate": float(self._schedule(step - 1))}
-        seconds_per_step = (time.monotonic() - began) / (step - start)
-        self._session.record_step(step, values, (self._schedule.num_train_steps - step) * seconds_per_step)
-        return step, values, stop
+        return step, {**figures, "learning_rate": float(self._schedule(step - 1))}, stop

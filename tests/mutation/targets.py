@@ -36,7 +36,7 @@ _ALBERT_TF = {
     "optimizers/schedule.py": ("optimizers/test_optimizers.py",),
     "parameters.py": ("test_parameters.py",),
     "checkpoints/weights.py": ("checkpoints/test_names.py", "checkpoints/test_tf1.py"),
-    "pretraining/guard.py": ("pretraining/test_guard.py",),
+    "training/guard.py": ("training/test_guard.py",),
     "training/positions.py": ("training/test_positions.py",),
     "training/weights.py": ("training/test_weights.py",),
 }

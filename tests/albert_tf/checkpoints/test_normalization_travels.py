@@ -26,7 +26,7 @@ from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.run import export_model
 from tests.albert_tf.checkpoints.random_models import CONFIGS, VOCABULARY, random_stored
-from tests.albert_tf.pretraining.resolved import resolved
+from tests.albert_tf.pretraining.plans import plan_of
 from tests.data_prep.tokenizers.test_tokenizer_json import unigram
 
 KEPT = Normalization(do_lower_case=False, keep_accents=True, remove_space=False)
@@ -97,8 +97,9 @@ def prepared(pretraining_files, tmp_path_factory):
 def test_from_the_vocabulary_to_a_run(prepared, tmp_path):
     facts = prepared.vocabulary
     assert facts.normalization == Normalization(keep_accents=True)
-    settings = resolved((16, 2), output_dir=str(tmp_path))
-    run = write_run_folder(settings, CONFIGS["one group"], facts.read(), prepared)
+    run = tmp_path / "run"
+    plan = plan_of((16, 2), config=CONFIGS["one group"], manifest=prepared, output_dir=str(run))
+    write_run_folder(plan)
     assert read_run_vocabulary(run) == Vocabulary.read(facts.file)
     # Of a run without the file beside the vocabulary, the manifest knows.
     (run / "spm.normalization.json").unlink()
@@ -160,14 +161,14 @@ def test_examples_of_another_vocabulary_are_refused(prepared, tmp_path):
 
 def test_a_run_keeps_its_vocabulary(prepared, tmp_path):
     """It would be overwritten, and the first steps' ids would mean nothing."""
-    settings, config = resolved((16, 2), output_dir=str(tmp_path)), CONFIGS["one group"]
-    facts = prepared.vocabulary
-    run = write_run_folder(settings, config, facts.read(), prepared)
+    facts, run = prepared.vocabulary, tmp_path / "run"
+    plan = plan_of((16, 2), config=CONFIGS["one group"], manifest=prepared, output_dir=str(run))
+    write_run_folder(plan)
     other = dataclasses.replace(
         prepared, vocabulary=dataclasses.replace(facts, sha256="0", file="other.model")
     )
     with pytest.raises(
         InputError, match="vocabulary of the run.* Received some that were prepared with other.model"
     ):
-        write_run_folder(settings, config, VOCABULARY, other)
+        write_run_folder(plan_of((16, 2), config=CONFIGS["one group"], manifest=other, output_dir=str(run)))
     assert read_run_vocabulary(run) == facts.read()

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.construction import build_task_model, copy_weights, rate_factors
-from albert_tf.finetuning.recipes import ResolvedSettings
+from albert_tf.finetuning.recipes import FinetuningPlan
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW
@@ -44,7 +44,7 @@ def test_a_task_model_is_built_on_a_copy_of_the_encoder(length, rows):
     """Its rates of dropout are the settings'; shorter sequences leave the position table as it is."""
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.25)
     pretrained = Pretrained(AlbertPretrainer(config, seed=1), (), None)
-    settings = ResolvedSettings(
+    settings = FinetuningPlan(
         task="squad2.0", output_dir="run", data_dir="data", do_train=True, init_checkpoint="base",
         train_batch_size=2, learning_rate=0.01, num_train_steps=9, num_warmup_steps=0, log_steps=1,
         save_checkpoints_steps=1, dropout=0.125, classifier_dropout=0.375, max_seq_length=length,

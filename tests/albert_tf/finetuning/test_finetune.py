@@ -16,9 +16,9 @@ from albert_cli import cli
 from albert_tf import TextClassifier, load_adapters, save_adapters
 from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.finetuning.seed_folder import SeedFolder
-from albert_tf.finetuning.trainer import best_evaluation
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.run_predictions import read_n_best
+from albert_tf.training.held_out import HeldOut
 from tests.albert_tf.tasks.files import CONFIG, sentences, write_checkpoint
 from tests.interrupted import run_until_ctrl_c
 from tests.processes import ROOT, Program, run_python
@@ -95,7 +95,7 @@ def test_metrics(finished):
 
 def test_the_best_weights_on_dev_are_kept(finished):
     results = json.loads((finished / "results.json").read_text())
-    best = best_evaluation(read_metrics(finished / "seed_0"), "eval_accuracy")
+    best = HeldOut(read_metrics(finished / "seed_0"), "eval_accuracy").best
     assert best is not None
     (seed,) = results["seeds"]
     assert (seed["seed"], seed["steps"], seed["best_step"]) == (0, 12, best["step"])
@@ -551,7 +551,7 @@ def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, standard_in
     assert all(0 < threshold < 1 for threshold in model.thresholds)
     dev = json.loads((run / "results.json").read_text())["dev"]
     assert set(dev) == {"loss", "accuracy", "micro_f1", "macro_f1", "examples"}
-    best = best_evaluation(read_metrics(run), "eval_micro_f1")
+    best = HeldOut(read_metrics(run), "eval_micro_f1").best
     assert best is not None
     assert dev["micro_f1"] == pytest.approx(best["eval_micro_f1"])
     gold = finetuning_files.folder / f"{kind}-dev.csv"

@@ -4,7 +4,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.flags import FinetuningFlags
-from albert_tf.finetuning.recipes import RECIPES, ResolvedSettings, choose_length, find_recipe, resolve
+from albert_tf.finetuning.recipes import RECIPES, FinetuningPlan, choose_length, find_recipe, resolve
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.task import TASKS, find_task
 from data_prep.errors import InputError
@@ -32,7 +32,7 @@ def settings(task: str, **changes) -> FinetuningFlags:
 
 def resolved(
     task: str, config: AlbertConfig | None = None, examples: int = 1000, **changes
-) -> ResolvedSettings:
+) -> FinetuningPlan:
     found, config, given = (
         find_task(task),
         config or AlbertConfig(hidden_dropout_prob=0.1),

@@ -6,28 +6,27 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import AlbertConfig
 from albert_tf.kernels.formulas import LARGE
 from albert_tf.pretraining import devices
 from albert_tf.pretraining.devices import (
     SMALLEST_PART,
-    check_batches_divide,
+    check_batches,
     choose_parallel_parts,
     compile_formula,
     compiles,
     formula_compiler,
     split_batches_over_cores,
 )
-from albert_tf.pretraining.flags import PretrainingPlan
+from albert_tf.pretraining.plan import PretrainingPlan
 from albert_tf.training.step_loop import iterations_per_loop
 from data_prep.errors import InputError
 from tests.albert_tf.kernels.test_formulas import centred, formulas_compiled
-from tests.albert_tf.pretraining.resolved import resolved
+from tests.albert_tf.pretraining.plans import plan_of
 from tests.processes import run_python
 
 
 def settings(**flags) -> PretrainingPlan:
-    return resolved((16, 2), **flags)
+    return plan_of((16, 2), **flags)
 
 
 def test_xla_is_for_gpus():
@@ -45,11 +44,11 @@ def test_steps_per_call():
 
 def test_a_batch_that_cannot_be_shared():
     strategy = tf.distribute.get_strategy()
-    check_batches_divide(settings(train_batch_size=12, gradient_accumulation_steps=4), strategy)
+    check_batches(settings(train_batch_size=12, gradient_accumulation_steps=4), strategy)
     with pytest.raises(InputError, match="Received 14, which is not divisible by 1 x 4; use for instance 12"):
-        check_batches_divide(settings(train_batch_size=14, gradient_accumulation_steps=4), strategy)
+        check_batches(settings(train_batch_size=14, gradient_accumulation_steps=4), strategy)
     with pytest.raises(InputError, match="use for instance 4"):
-        check_batches_divide(settings(train_batch_size=2, gradient_accumulation_steps=4), strategy)
+        check_batches(settings(train_batch_size=2, gradient_accumulation_steps=4), strategy)
 
 
 PROGRAM = """
@@ -103,15 +102,15 @@ def test_threads_set_by_the_environment(monkeypatch):
 )
 def test_the_batch_is_not_split_over_cores_if_it_is_divided_otherwise(monkeypatch, flags):
     monkeypatch.setattr(devices, "split_batches_over_cores", lambda batches, H: (batches, H))
-    config, batch = AlbertConfig(), {"train_batch_size": 64, "gradient_accumulation_steps": 2}
-    assert choose_parallel_parts(settings(**batch), config) == ([(32, 16)], 768)
-    assert choose_parallel_parts(settings(**batch, **flags), config) == 1
+    batch = {"train_batch_size": 64, "gradient_accumulation_steps": 2}
+    assert choose_parallel_parts(settings(**batch)) == ([(32, 16)], 768)
+    assert choose_parallel_parts(settings(**batch, **flags)) == 1
 
 
 def test_strategy_one_ignores_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{")
     monkeypatch.setattr(devices, "split_batches_over_cores", lambda *sizes: 2)
-    assert choose_parallel_parts(settings(strategy="one"), AlbertConfig()) == 2
+    assert choose_parallel_parts(settings(strategy="one")) == 2
 
 
 def must_compile(*shape) -> bool:

@@ -9,20 +9,15 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
-from albert_tf.checkpoints.run_files import read_metrics
+from albert_tf.checkpoints.checkpoint_files import steps_in
+from albert_tf.checkpoints.run_files import CHECKPOINTS, read_metrics
 from albert_tf.config import AlbertConfig
-from albert_tf.flops import training_flops
-from albert_tf.pretraining.flags import PretrainingFlags
-from albert_tf.pretraining.guard import Guard
-from albert_tf.pretraining.guidance import learning_rate_line, phases_line
-from albert_tf.pretraining.phases import Phase, parse_phase
-from albert_tf.pretraining.pretrain import PretrainingRun
+from albert_tf.pretraining.phases import parse_phase
+from albert_tf.training.guard import Guard
 from data_prep.errors import InputError
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
-from tests.albert_tf.pretraining.resolved import resolved
-from tests.albert_tf.pretraining.test_guard import line
 from tests.albert_tf.pretraining.test_pretrain import (
     assert_same_run,
     everything_in,
@@ -38,9 +33,17 @@ SAVED = (4, 6, 8, 12)
 
 
 def test_parsing():
-    assert parse_phase("input_file='my data/t*' num_train_steps=30", 8) == Phase("my data/t*", 30, 8)
+    assert parse_phase("input_file='my data/t*' num_train_steps=30") == {
+        "input_file": "my data/t*",
+        "num_train_steps": 30,
+    }
     text = "train_batch_size=64 num_train_steps=4000 eval_file=b input_file=a,c"
-    assert parse_phase(text, 8) == Phase("a,c", 4000, 64, "b")
+    assert parse_phase(text) == {
+        "input_file": "a,c",
+        "num_train_steps": 4000,
+        "train_batch_size": 64,
+        "eval_file": "b",
+    }
 
 
 @pytest.mark.parametrize(
@@ -67,42 +70,9 @@ def test_parsing():
 )
 def test_values_that_are_no_phase(text, reason):
     with pytest.raises(InputError) as caught:
-        parse_phase(text, 8)
+        parse_phase(text)
     assert reason in str(caught.value)
     assert str(caught.value).startswith("--phase must hold KEY=VALUE pairs of input_file, num_train_steps")
-
-
-def two(**flags):
-    phases = ("input_file=a num_train_steps=30 train_batch_size=64", "input_file=b num_train_steps=10")
-    return resolved((32, 5), (128, 20), phase=phases, train_batch_size=16, **flags)
-
-
-def test_one_schedule_over_all_steps():
-    settings = two()
-    assert [(phase.start_step, phase.end_step) for phase in settings.phases] == [(0, 30), (30, 40)]
-    assert settings.num_train_steps == 40
-    assert (settings.max_seq_length, settings.max_predictions_per_seq) == (128, 20)
-    assert settings.learning_rate == pytest.approx(0.00022), "that of batches of 64"
-    assert "sqrt(64 / 4096)" in learning_rate_line(settings)
-
-
-def test_the_cost_of_phases():
-    config = AlbertConfig.from_preset("albert_base_v2")
-    short, long = 64 * training_flops(config, 32, 5), 16 * training_flops(config, 128, 20)
-    share = (30 * short + 10 * long) / (40 * long)
-    assert phases_line(two().phases, config) == (
-        f"2 phases, 30 steps of 64 at T=32, then 10 steps of 16 at T=128: {share:.0%} of the FLOPs of 40 steps of "
-        "16 at T=128"
-    )
-
-
-def test_another_phase_is_no_spike():
-    """Its text may be harder, also if its sequences are as long."""
-    at = [line(2, step) for step in range(26, 31)] + [line(5, step) for step in range(31, 36)]
-    guard = Guard(two(), at[:6])  # as if killed after the first interval of the second phase
-    assert not any(guard.spiked(each) for each in at[6:])
-    assert guard.calm
-    assert [guard.spiked(line(9, step)) for step in (36, 37, 38)] == [False, False, True]
 
 
 @pytest.fixture(scope="module")
@@ -215,34 +185,27 @@ def test_a_longer_phase_starts_with_repeated_rows(flags, tmp_path):
     assert np.abs(start - tiled_rows(start[:SHORT], LONG)).max() > 0.01
 
 
-def opened_run(words: list[str]) -> PretrainingRun:
-    """The run of a command line, before `restore`."""
-    given = [word.removeprefix("--").split("=", 1) for word in words[1:]]
-    values = {name: value for name, value in given if name != "phase"}
-    numbers = {name: int(value) for name, value in values.items() if value.isdigit()}
-    values |= numbers | {"do_train": True, "do_eval": True, "learning_rate": 0.01}
-    phases = tuple(value for name, value in given if name == "phase")
-    return PretrainingRun(PretrainingFlags(**values, phase=phases))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("step", "tiled"), [(6, False), (8, True)])
 def test_rolling_back_to_an_earlier_phase(finished, flags, tmp_path, monkeypatch, step, tiled):
     """To step 4: at the end of its own phase nothing is repeated, in the longer phase the trained rows are."""
-    copy_until(finished, tmp_path / "run", step)
+    copy_until(finished, tmp_path / "run", step - 1)
     copy_until(finished, tmp_path / "source", 4)
-    run = opened_run(flags(tmp_path / "run"))
-    run.restore()
-    with run.opened():
-        monkeypatch.setattr(run.guard, "choose", lambda steps: 4)
-        monkeypatch.setattr(run.guard, "rolled_back", lambda source: "rolled back")
-        run.roll_back(step)
+    rate = next(line["learning_rate"] for line in read_metrics(finished) if line["step"] == step)
+    monkeypatch.setattr(Guard, "spiked", lambda guard, line: line["learning_rate"] == rate)
+    monkeypatch.setattr(Guard, "choose", lambda guard, steps: 4)
+
+    def killed(guard, source):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Guard, "rolled_back", killed)  # the last call of a roll-back
+    assert cli.main(flags(tmp_path / "run")) == 130
+    assert steps_in(tmp_path / "run" / CHECKPOINTS)[0] == step
     source, now = position_tables(tmp_path / "source"), position_tables(tmp_path / "run")
     for name, table in now.items():
         np.testing.assert_array_equal(
             table, tiled_rows(source[name][:SHORT], LONG) if tiled else source[name]
         )
-    assert int(run.optimizer.iterations.numpy()) == step
 
 
 @pytest.mark.very_slow

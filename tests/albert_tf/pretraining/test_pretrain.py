@@ -13,9 +13,9 @@ from albert_cli import cli
 from albert_tf.checkpoints.checkpoint_files import is_good, steps_in
 from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.run_files import CHECKPOINTS, read_metrics
-from albert_tf.pretraining.guard import Guard
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.training.checkpoints import RunCheckpoints
+from albert_tf.training.guard import Guard
 from data_prep.examples.settings import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tfrecord.records import framed, read_records

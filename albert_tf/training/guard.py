@@ -2,8 +2,8 @@
 
 import bisect
 import statistics
+from collections.abc import Sequence
 
-from albert_tf.pretraining.flags import PretrainingPlan
 from data_prep.errors import InputError
 
 WINDOW = 20  # good intervals whose median loss is the usual loss
@@ -21,14 +21,25 @@ class Guard:
     loss of their own, which is learned when the phase begins.
 
     Args:
-      settings: for `spike_factor`, `spike_intervals`, `max_rollbacks` and the ends of phases.
       lines: the run's metrics so far. The guard derives its state from them, so that a resumed run decides
         like one that was never killed; only roll-backs are counted from 0 whenever the program starts.
+      ends: the last steps of the run's phases.
+      spike_factor: see above, as for the others.
+      spike_intervals: bad intervals in a row.
+      max_rollbacks: roll-backs before the run stops.
     """
 
-    def __init__(self, settings: PretrainingPlan, lines: list[dict]):
-        self._settings = settings
-        self._ends = [phase.end_step for phase in settings.phases]
+    def __init__(
+        self,
+        lines: list[dict],
+        ends: Sequence[int],
+        spike_factor: float,
+        spike_intervals: int,
+        max_rollbacks: int,
+    ):
+        self._ends = ends
+        self._spike_factor, self._spike_intervals = spike_factor, spike_intervals
+        self._max_rollbacks = max_rollbacks
         self._losses: list[float] = []
         self._phase = 0  # of the last line
         self._bad = 0
@@ -49,7 +60,7 @@ class Guard:
     def spiked(self, line: dict[str, float]) -> bool:
         """Judges the interval that a line of metrics.jsonl describes; returns whether to roll back now."""
         self._judge(line)
-        return self._bad >= self._settings.spike_intervals
+        return self._bad >= self._spike_intervals
 
     def choose(self, good_steps: list[int]) -> int:
         """The step of the checkpoint to roll back to.
@@ -77,7 +88,7 @@ class Guard:
           InputError: there were `max_rollbacks` before.
         """
         spike = self._spike()
-        if self._rollbacks == self._settings.max_rollbacks:
+        if self._rollbacks == self._max_rollbacks:
             raise InputError(
                 f"{spike}, after {self._rollbacks} roll-backs. {_ADVICE}; with the same --output_dir the run "
                 "resumes with the last good weights."
@@ -86,7 +97,7 @@ class Guard:
         self._bad, self._source = 0, source
         return (
             f"{spike}: resuming with the weights of step {source} (roll-back {self._rollbacks} of at most "
-            f"{self._settings.max_rollbacks})"
+            f"{self._max_rollbacks})"
         )
 
     def _judge(self, line: dict) -> None:
@@ -96,7 +107,7 @@ class Guard:
         loss = line.get("loss")
         usual = statistics.median(self._losses) if len(self._losses) >= AT_LEAST else None
         self._last = loss, usual
-        too_high = loss is not None and usual is not None and loss > self._settings.spike_factor * usual
+        too_high = loss is not None and usual is not None and loss > self._spike_factor * usual
         if loss is None or too_high:
             self._bad += 1
         else:

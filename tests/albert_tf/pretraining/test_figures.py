@@ -4,13 +4,13 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import training_flops
-from albert_tf.pretraining.speed import Speed
-from tests.albert_tf.pretraining.resolved import resolved
+from albert_tf.pretraining.figures import Speed
+from tests.albert_tf.pretraining.plans import plan_of
 
 
 def test_figures():
     """Of 10 steps of 64 sequences of 128 tokens in 4 seconds, one of which passed in waiting."""
-    (phase,) = resolved((128, 20), train_batch_size=64).phases
+    (phase,) = plan_of((128, 20), train_batch_size=64).phases
     config = AlbertConfig.from_preset("albert_base_v2")
     figures = Speed(phase, config, None).values(10, 4.0, 1.0)
     flops = 10 * 64 * training_flops(config, T=128, P=20) / 4.0

@@ -2,7 +2,8 @@
 
 import pytest
 
-from albert_tf.training.session import TrainingProgress
+from albert_tf.pretraining.figures import WORDING
+from albert_tf.training.run_log import TrainingProgress
 
 SKIPPED = {"skipped_steps": 5, "tokens_per_second": 1234.5}
 TAKEN = {"loss": 4.5, "masked_lm_accuracy": 0.25, "sentence_order_accuracy": 0.5, "tokens_per_second": 1234.5}
@@ -19,12 +20,12 @@ TAKEN = {"loss": 4.5, "masked_lm_accuracy": 0.25, "sentence_order_accuracy": 0.5
     ],
 )
 def test_a_logged_step(capfd, values, line):
-    with TrainingProgress(20, 0) as progress:
+    with TrainingProgress(20, 0, WORDING) as progress:
         progress.update(5, values, 65.0)
     assert capfd.readouterr().err == f"{line}\n"
 
 
 def test_names_in_brackets_are_not_markup(capfd):
-    with TrainingProgress(20, 0) as progress:
+    with TrainingProgress(20, 0, WORDING) as progress:
         progress.say("resuming the run in runs/[bold]a[/b]")
     assert capfd.readouterr().err == "resuming the run in runs/[bold]a[/b]\n"

@@ -2,11 +2,12 @@
 
 import pytest
 
-from albert_tf.pretraining.guard import Guard
+from albert_tf.training.guard import Guard
 from data_prep.errors import InputError
-from tests.albert_tf.pretraining.resolved import resolved
 
-SETTINGS = resolved((16, 2), spike_factor=1.5, spike_intervals=2, max_rollbacks=2)
+
+def guard_after(lines=(), ends=(100,)) -> Guard:
+    return Guard(list(lines), ends, spike_factor=1.5, spike_intervals=2, max_rollbacks=2)
 
 
 def line(loss: float | None, step: int = 1) -> dict:
@@ -14,7 +15,7 @@ def line(loss: float | None, step: int = 1) -> dict:
 
 
 def verdicts(losses, lines=()) -> list[bool]:
-    guard = Guard(SETTINGS, list(lines))
+    guard = guard_after(lines)
     return [guard.spiked(line(loss)) for loss in losses]
 
 
@@ -53,7 +54,7 @@ def test_a_resumed_run_decides_like_one_that_was_not_killed():
 
 
 def test_calm():
-    guard = Guard(SETTINGS, [])
+    guard = guard_after()
     calm = []
     for loss in (5, 5, 5, 9, 5):
         guard.spiked(line(loss))
@@ -62,7 +63,7 @@ def test_calm():
 
 
 def test_rolls_back_further_if_a_checkpoint_led_to_a_spike_before():
-    guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
+    guard = guard_after(map(line, (5, 5, 5, 9, 9)))
     assert guard.choose([30, 20, 10]) == 30
     assert guard.rolled_back(30).startswith(
         "The loss is 9.000 instead of about 5.000, in the last of 2 bad intervals in a row: "
@@ -75,15 +76,15 @@ def test_rolls_back_further_if_a_checkpoint_led_to_a_spike_before():
 def test_a_resumed_run_knows_the_roll_back_before():
     """The bad intervals before it are over; the checkpoint that led to them is avoided."""
     bad = [*map(line, (5, 5, 5, 9, 9)), {"step": 50, "rolled_back_to": 30}]
-    assert Guard(SETTINGS, bad).calm
-    assert Guard(SETTINGS, bad).choose([30, 20, 10]) == 20
+    assert guard_after(bad).calm
+    assert guard_after(bad).choose([30, 20, 10]) == 20
     assert verdicts([9], bad) == [False]
     assert verdicts([9], bad[:-1]) == [True]
     assert verdicts([9, 9], bad) == [False, True], "the usual loss is still that of the good intervals"
 
 
 def test_stops_with_advice():
-    guard = Guard(SETTINGS, [*map(line, (5, 5, 5, 9, 9))])
+    guard = guard_after(map(line, (5, 5, 5, 9, 9)))
     with pytest.raises(
         InputError, match="no good checkpoint to roll back to. Training diverges: use a lower"
     ):
@@ -92,3 +93,12 @@ def test_stops_with_advice():
     guard.rolled_back(1)
     with pytest.raises(InputError, match="after 2 roll-backs. .* longer warm-up .* float32"):
         guard.rolled_back(1)
+
+
+def test_another_phase_is_no_spike():
+    """Its text may be harder, also if its sequences are as long."""
+    at = [line(2, step) for step in range(26, 31)] + [line(5, step) for step in range(31, 36)]
+    guard = guard_after(at[:6], ends=(30, 40))  # as if killed after the first interval of the second phase
+    assert not any(guard.spiked(each) for each in at[6:])
+    assert guard.calm
+    assert [guard.spiked(line(9, step)) for step in (36, 37)] == [False, True]

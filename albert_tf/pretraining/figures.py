@@ -1,4 +1,4 @@
-"""What a pretraining run logs of its speed, and when."""
+"""The figures that a pretraining run computes of its speed, and those that its terminal shows."""
 
 import os
 
@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import gpu_peak, tpu_peak, training_flops
-from albert_tf.pretraining.flags import PretrainingFlags
-from albert_tf.pretraining.phases import ResolvedPhase
+from albert_tf.pretraining.phases import Phase
+from albert_tf.training.run_log import Wording
 
 
 class Speed:
@@ -19,7 +19,7 @@ class Speed:
       peak: FLOP/s of all devices together, None if unknown.
     """
 
-    def __init__(self, phase: ResolvedPhase, config: AlbertConfig, peak: float | None):
+    def __init__(self, phase: Phase, config: AlbertConfig, peak: float | None):
         batch_size, T = phase.train_batch_size, phase.max_seq_length
         self._tokens_per_step = batch_size * T
         self._flops_per_step = batch_size * training_flops(config, T, phase.max_predictions_per_seq)
@@ -53,10 +53,24 @@ def device_peak(strategy: tf.distribute.Strategy) -> float | None:
     return peak * strategy.num_replicas_in_sync if peak else None
 
 
-def next_logged_step(step: int, phase: ResolvedPhase, settings: PretrainingFlags) -> int:
-    """The next step of a phase to log: a multiple of `log_steps`, a checkpoint, or the end of the phase.
+def _figures(values: dict[str, float]) -> str:
+    speed = f"{values['tokens_per_second']:,.0f} tokens/s"
+    if "loss" not in values:
+        return f"all {values['skipped_steps']} steps skipped: the loss or gradient is not finite  {speed}"
+    return (
+        f"loss {values['loss']:.3f}  MLM {values['masked_lm_accuracy']:.3f}  "
+        f"SOP {values['sentence_order_accuracy']:.3f}  {speed}"
+    )
 
-    Checkpoints are logged too, so that the means of a resumed run cover the same steps.
-    """
-    intervals = (settings.log_steps, settings.save_checkpoints_steps)
-    return min(phase.end_step, *((step // interval + 1) * interval for interval in intervals))
+
+def _evaluation(step: int, metrics: dict[str, float]) -> str:
+    loss, masked_lm, order = (
+        metrics[f"eval_{name}"] for name in ("loss", "masked_lm_accuracy", "sentence_order_accuracy")
+    )
+    return (
+        f"held out at step {step}: loss {loss:.3f}  MLM {masked_lm:.3f}  SOP {order:.3f}"
+        f"  on {metrics['eval_examples']:,} examples"
+    )
+
+
+WORDING = Wording(_figures, _evaluation)
