@@ -15,12 +15,12 @@ from albert_tf.runtime.pretrained import Pretrained as Pretrained
 from albert_tf.runtime.pretrained import load_pretrained as load_pretrained
 from albert_tf.tasks.adapters import load_adapters as load_adapters
 from albert_tf.tasks.adapters import save_adapters as save_adapters
+from albert_tf.tasks.choice.model import MultipleChoice as MultipleChoice
 from albert_tf.tasks.spans.model import QuestionAnswering as QuestionAnswering
-from albert_tf.tasks.task_models import MultiLabelClassifier as MultiLabelClassifier
-from albert_tf.tasks.task_models import MultipleChoice as MultipleChoice
-from albert_tf.tasks.task_models import OrdinalClassifier as OrdinalClassifier
-from albert_tf.tasks.task_models import TextClassifier as TextClassifier
-from albert_tf.tasks.task_models import TextRegressor as TextRegressor
+from albert_tf.tasks.texts.model import MultiLabelClassifier as MultiLabelClassifier
+from albert_tf.tasks.texts.model import OrdinalClassifier as OrdinalClassifier
+from albert_tf.tasks.texts.model import TextClassifier as TextClassifier
+from albert_tf.tasks.texts.model import TextRegressor as TextRegressor
 from albert_tf.tasks.words.model import TokenClassifier as TokenClassifier
 from data_prep.errors import InputError as InputError
 from data_prep.in_graph import make_graph_tokenizer as make_graph_tokenizer

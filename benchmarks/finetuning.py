@@ -99,14 +99,15 @@ def main(settings: FinetuningBenchmarkSettings) -> dict[str, Any]:
 
 def write_examples(settings: FinetuningBenchmarkSettings, file: Path) -> int:
     """Writes the examples of all turns to a file and returns the size of the vocabulary."""
-    from albert_tf.tasks.examples import Problems
-    from albert_tf.tasks.features import text_features
+    from albert_tf.tasks.problems import Problems
     from albert_tf.tasks.reading import read_examples
     from albert_tf.tasks.task import find_task
+    from albert_tf.tasks.texts.features import text_features
+    from albert_tf.tasks.texts.kind import CLASSES
     from data_prep.tokenizers.vocabulary import load_tokenizer
 
     task = find_task(settings.task)
-    if task.kind != "classification" or len(task.labels) != 2:
+    if task.kind is not CLASSES or len(task.labels) != 2:
         raise InputError(f"--task must have one text and two classes. Received {task.name}.")
     tokenizer = load_tokenizer(settings.spm_model_file, None, True)
     examples = read_examples(task, settings.data_dir, "train", Problems())

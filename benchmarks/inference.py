@@ -27,7 +27,8 @@ import numpy as np
 
 from albert_cli import program
 from albert_tf.config import AlbertConfig
-from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.choice.kind import OPTIONS
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.task import find_task
 from benchmarks.batches import CALIBRATION_FILE
@@ -129,7 +130,7 @@ def task_cell(task_and_data: str, settings: InferenceSettings) -> Cell:
     """Shuffled batches of a task's development set; SQuAD's rows are windows of at most 384 tokens."""
     name, data = task_and_data.split("=", 1)
     task = find_task(name)
-    if task.kind == "multiple_choice":
+    if task.kind is OPTIONS:
         raise InputError(
             f"--tasks must be tasks with one sequence per row. Received {name}, with several options."
         )

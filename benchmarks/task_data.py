@@ -18,12 +18,19 @@ from typing import Any
 import numpy as np
 
 from albert_cli import program
-from albert_tf.tasks.examples import Problems
-from albert_tf.tasks.features import Features, choice_features, text_features, word_features
+from albert_tf.tasks.choice.features import choice_features
+from albert_tf.tasks.choice.kind import OPTIONS
+from albert_tf.tasks.features import Features
+from albert_tf.tasks.kind import Task
 from albert_tf.tasks.own_data import labels_of
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.kind import SPANS
 from albert_tf.tasks.spans.windows import question_windows, window_features
-from albert_tf.tasks.task import Task, find_task
+from albert_tf.tasks.task import find_task
+from albert_tf.tasks.texts.features import text_features
+from albert_tf.tasks.words.features import word_features
+from albert_tf.tasks.words.kind import WORDS
 from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer
 
 
@@ -84,12 +91,12 @@ def make_features(
     task: Task, examples: Sequence[Any], tokenizer: Tokenizer, max_seq_length: int
 ) -> list[Features]:
     """The arrays of a task's examples."""
-    if task.kind == "question_answering":
+    if task.kind is SPANS:
         return window_features(question_windows(examples, tokenizer, min(384, max_seq_length)))
-    if task.kind == "multiple_choice":
+    if task.kind is OPTIONS:
         return choice_features(examples, tokenizer, max_seq_length)
-    labels = () if task.kind == "regression" else task.labels or labels_of(examples)
-    if task.kind == "token_classification":
+    labels = task.labels or (labels_of(task.kind, examples) if task.kind.has_classes else ())
+    if task.kind is WORDS:
         return word_features(examples, tokenizer, max_seq_length, labels)
     return text_features(examples, tokenizer, max_seq_length, labels)
 

@@ -28,11 +28,14 @@ from typing import Any, Literal
 
 from albert_cli import program
 from albert_tf.checkpoints.run_files import RESULTS_FILE
-from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.choice.kind import OPTIONS
+from albert_tf.tasks.kind import Task
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.kind import SPANS
 from albert_tf.tasks.spans.metrics import evaluate_squad1
-from albert_tf.tasks.task import Task, find_task
-from albert_tf.tasks.texts.metrics import task_metrics
+from albert_tf.tasks.task import find_task
+from albert_tf.tasks.texts.kind import NUMBERS
 from benchmarks.processes import albert
 from benchmarks.report import markdown_table
 from data_prep.errors import check_among
@@ -193,17 +196,17 @@ def measure(name: str, source: dict[str, str], settings: DownstreamSettings) -> 
 
 def baseline(task: Task, examples: Sequence[Any]) -> float:
     """The task's main metric for predictions that need no training, which fine-tuning has to exceed."""
-    if task.kind == "question_answering":
+    if task.kind is SPANS:
         first = {example.id: _first_sentence(example.context) for example in examples}
         return evaluate_squad1({example.id: example.answers for example in examples}, first)[task.main_metric]
     labels = [example.label for example in examples]
-    if task.kind == "multiple_choice":
+    if task.kind is OPTIONS:
         predictions = [max(range(len(e.options)), key=lambda i, e=e: len(e.options[i])) for e in examples]
-    elif task.kind == "regression":
+    elif task.kind is NUMBERS:
         predictions = [_shared_words(example.text_a, example.text_b) for example in examples]
     else:
         predictions = [Counter(labels).most_common(1)[0][0]] * len(labels)
-    return task_metrics(task, predictions, labels)[task.main_metric]
+    return task.kind.score(task, predictions, labels)[task.main_metric]
 
 
 def _shared_words(text: str, other: str) -> float:

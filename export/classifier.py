@@ -5,7 +5,7 @@ texts, or pairs of texts --tokenize--> pieces --cut--> one batch --model--> prob
 
 import tensorflow as tf
 
-from albert_tf.tasks.task_models import MultiLabelClassifier, TextClassifier, TextRegressor
+from albert_tf.tasks.texts.model import MultiLabelClassifier, TextClassifier, TextRegressor
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_variables

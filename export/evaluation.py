@@ -9,11 +9,10 @@ import numpy as np
 from albert_tf.runtime.finetuned import Finetuned
 from albert_tf.runtime.portable_inputs import TEXT_INPUTS, as_task_outputs, to_hub_names
 from albert_tf.runtime.pretrained import Pretrained
-from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.splits import BatchSize, as_split, by_row, numpy_batches
+from albert_tf.tasks.splits import BatchSize, by_row, numpy_batches
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_outputs import main_metric_of, metrics_of, predictions_of
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
@@ -191,8 +190,8 @@ def task_evaluation(
     examples = read_examples(
         task, eval_file, task.splits["dev"][0], problems, columns=columns, labels=model.labels
     )
-    split = as_split(task, "dev", examples, finetuned.preprocessor, model.labels)
-    metric, longest = main_metric_of(task), max_answer_length or finetuned.max_answer_length
+    split = finetuned.preprocessor.split("dev", examples, model.labels)
+    metric, longest = task.main_metric, max_answer_length or finetuned.max_answer_length
 
     def measure(run: Runner) -> float:
         outputs = (
@@ -200,8 +199,8 @@ def task_evaluation(
             for batch in numpy_batches(split, BatchSize(_BATCH))
         )
         rows = by_row(outputs, len(split.features))
-        predictions = predictions_of(task, split, rows, model, longest)
-        return metrics_of(task, [split], [predictions])[metric]
+        predictions = task.kind.predictions(split, rows, model, longest)
+        return task.kind.measure(task, [split], [predictions])[metric]
 
     left_out = f"; {', '.join(problems.lines())}" if problems.lines() else ""
     return Evaluation(measure, metric, eval_file, f"{len(examples):,} examples{left_out}")

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from albert_tf.tasks.choice.model import MultipleChoice
+from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.spans.model import QuestionAnswering
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_models import (
-    TASK_MODELS,
+from albert_tf.tasks.texts.model import (
     MultiLabelClassifier,
-    MultipleChoice,
     OrdinalClassifier,
     TextClassifier,
     TextRegressor,
@@ -97,8 +97,8 @@ KINDS: dict[KindName, ExportKind] = {
 TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")
 
 
-def kind_for(task_kinds: Collection[str]) -> KindName:
-    """The kind that exports the whole model.
+def kind_for(task_kinds: Collection[Kind]) -> KindName:
+    """The kind that exports all of a model.
 
     Args:
       task_kinds: the kinds of tasks that the model's head may be for; empty for a pretrained model.
@@ -108,7 +108,7 @@ def kind_for(task_kinds: Collection[str]) -> KindName:
     """
     if not task_kinds:
         return "encoder"
-    classes = {TASK_MODELS[kind] for kind in task_kinds}
+    classes = {kind.model for kind in task_kinds}
     kinds = [name for name, entry in KINDS.items() if classes.intersection(entry.task_models)]
     if len(kinds) > 1:
         flags = " or ".join(f"--kind={kind}" for kind in kinds)

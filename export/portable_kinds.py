@@ -10,14 +10,10 @@ from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
 from albert_tf.runtime.pretrained import Pretrained
+from albert_tf.tasks.choice.model import MultipleChoice
 from albert_tf.tasks.spans.model import QuestionAnswering
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_models import (
-    MultiLabelClassifier,
-    MultipleChoice,
-    TextClassifier,
-    TextRegressor,
-)
+from albert_tf.tasks.texts.model import MultiLabelClassifier, TextClassifier, TextRegressor
 from albert_tf.tasks.words.model import TokenClassifier
 from export.embedding import check_pooling, mean_of_tokens
 from export.fill_mask import check_fill_mask

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.heads import IMPOSSIBLE
+from albert_tf.tasks.features import IMPOSSIBLE
+from albert_tf.tasks.spans.answers import EVEN_ODDS
 from albert_tf.tasks.spans.model import QuestionAnswering
-from albert_tf.tasks.task_outputs import EVEN_ODDS
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer

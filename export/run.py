@@ -271,7 +271,7 @@ def _write_portable(folder: Path, quantize: str, portable: Portable, source: Exp
     if found := source.finetuned:
         preprocessor, settings = found.model.preprocessor, found.settings
         facts |= {
-            "task_kind": found.kind,
+            "task_kind": found.kind.name,
             "labels": found.labels,
             "thresholds": found.thresholds,
             "answerable": found.answerable,

@@ -12,7 +12,8 @@ from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.runtime.finetuned import Finetuned, finetuned_of, read_finetuned
 from albert_tf.runtime.pretrained import Pretrained, as_pretrained
-from albert_tf.tasks.open_task import read_source
+from albert_tf.tasks.kinds import find_kind
+from albert_tf.tasks.open_task import kinds_of, read_source
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -62,10 +63,10 @@ def read_export_source(
     """
     stored = None
     if kind is None and (task_kind := _task_kind(source)):
-        kind = kind_for((task_kind,))
+        kind = kind_for((find_kind(task_kind),))
     elif kind is None:
         stored = read_source(source, flags)
-        kind = kind_for(stored.head.kinds if stored.head else ())
+        kind = kind_for(kinds_of(stored.head) if stored.head else ())
     check_options(kind, options)
     if task_models := KINDS[kind].task_models:
         if stored:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from albert_tf.checkpoints.card import Usage, pipeline_of, python_block
+from albert_tf.checkpoints.card import Usage, python_block
+from albert_tf.tasks.open_task import head_in_card
 from export.kinds import KINDS
 from export.onnx import ONNX
 from export.portable import Portable, Runtime
@@ -28,7 +29,8 @@ def portable_usage(portable: Portable, runtime: Runtime, source: ExportSource) -
 
 def as_kind(usage: Usage, source: ExportSource) -> Usage:
     """The card describes what is exported, which may be less than the model."""
+    if source.stored.head and source.finetuned:
+        return replace(usage, **head_in_card(source.stored.head))
     if source.finetuned:
-        return replace(usage, pipeline=pipeline_of(source.finetuned.kind))
-    pipeline = "fill-mask" if source.kind == "fill-mask" else "feature-extraction"
-    return replace(usage, pipeline=pipeline, has_head=False)
+        return replace(usage, pipeline=source.finetuned.kind.pipeline)
+    return replace(usage, pipeline="fill-mask" if source.kind == "fill-mask" else "feature-extraction")

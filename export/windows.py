@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.tasks.preprocessor import QuestionPreprocessor
+from albert_tf.tasks.spans.features import QuestionPreprocessor
 from data_prep.in_graph import GraphTokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 

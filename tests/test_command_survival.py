@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
-from albert_tf.tasks.run_predictions import Probabilities, probabilities_file, write_probabilities
-from albert_tf.tasks.task import TASKS
+from albert_tf.tasks.probabilities import Probabilities, probabilities_file, write_probabilities
+from albert_tf.tasks.task import BENCHMARKS
 from tests.disks import mounted_disk
 from tests.processes import ROOT, Program, run_together
 from tests.story import write_story
@@ -49,7 +49,7 @@ def inputs(pretraining_files, finetuning_files, tmp_path_factory) -> Inputs:
     pretrained, finetuned, rte = (folder / name for name in ("pretrained", "finetuned", "rte"))
     assert cli.main(pretraining_files.flags(pretrained)) == 0
     assert cli.main(finetuning_files.flags(finetuned, do_predict=True)) == 0
-    classes = TASKS["rte"].labels
+    classes = BENCHMARKS["rte"].labels
     rte.mkdir()
     write_probabilities(
         probabilities_file(rte, "test"), Probabilities(("0",), classes, (np.array([0.75, 0.25]),))

@@ -8,7 +8,6 @@ from rich.table import Table
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
 from albert_tf.checkpoints.names import FileDtype, Writable
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
-from albert_tf.tasks.task import find_task
 from data_prep.console import open_console, working
 from export.settings import ExportSettings
 
@@ -89,8 +88,7 @@ def convert(
     from albert_tf.conversion.convert import convert as convert_model
 
     with working(f"converting to {destination}"):
-        kind = find_task(task).kind if task else None
-        result = convert_model(source, destination, to, dtype=dtype, task=kind, flags=flags, verify=verify)
+        result = convert_model(source, destination, to, dtype=dtype, task=task, flags=flags, verify=verify)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())

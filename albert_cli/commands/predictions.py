@@ -14,14 +14,14 @@ from albert_cli.commands.terminal import import_tensorflow, print_message, print
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
 from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
 from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
-from albert_tf.tasks.task import Task, TaskKind, find_task, wrong_kind
 from data_prep.console import working
 from data_prep.errors import InputError, check_given_once
 from data_prep.files import read_json_object
 
 if TYPE_CHECKING:
     from albert_tf.runtime.trained_model import TrainedModel
-    from albert_tf.tasks.examples import Problems
+    from albert_tf.tasks.kind import Kind, Task
+    from albert_tf.tasks.problems import Problems
 
 
 def predict(
@@ -81,6 +81,8 @@ def predict(
             f"Received {batch_size}, {batch_tokens} and {max_answer_length}."
         )
     named = Columns.named(column_names)
+    from albert_tf.tasks.task import find_task
+
     model = _read_model(model_dir, flags, find_task(task).kind if task else None, portable)
     from albert_tf.runtime.predictor import Predictor, predict_stream
     from albert_tf.tasks.splits import BatchSize
@@ -158,6 +160,8 @@ def evaluate(
                 "--null_odds and --na_prob_thresh need --predictions; a model computes its own null odds. "
                 f"Received {null_odds} and {na_prob_thresh} with --model_dir; leave them out."
             )
+        from albert_tf.tasks.task import find_task
+
         found_task = find_task(task) if task else None
         model = _read_model(model_dir, flags, found_task, portable)
         metrics = _evaluate_model(model, found_task or model.task, gold, columns)
@@ -199,7 +203,7 @@ def _score_file(
 @contextlib.contextmanager
 def _noted_problems() -> Iterator["Problems"]:
     """Collects unusable rows, and prints them at the end, also after an error."""
-    from albert_tf.tasks.examples import Problems
+    from albert_tf.tasks.problems import Problems
 
     problems = Problems()
     try:
@@ -209,14 +213,16 @@ def _noted_problems() -> Iterator["Problems"]:
 
 
 def _read_model(
-    model_dir: str, flags: SourceFlags, task: Task | TaskKind | None, settings: EngineSettings
+    model_dir: str, flags: SourceFlags, task: "Task | Kind | None", settings: EngineSettings
 ) -> "TrainedModel":
     """A fine-tuned model of any format; TensorFlow is imported unless it is portable."""
     if is_portable_model(model_dir, flags, settings):
         from albert_tf.runtime.portable_task_model import PortableTaskModel
+        from albert_tf.tasks.kind import Kind
+        from albert_tf.tasks.task import wrong_kind
 
         model = PortableTaskModel(model_dir, settings)
-        if isinstance(task, str) and task != model.kind:
+        if isinstance(task, Kind) and task is not model.kind:
             raise wrong_kind(task, model_dir, model.kind)
         return model
     import_tensorflow()
@@ -225,7 +231,7 @@ def _read_model(
     return read_finetuned(model_dir, flags, task)
 
 
-def _evaluate_model(model: "TrainedModel", task: Task, gold: str, columns: Columns) -> Mapping[str, float]:
+def _evaluate_model(model: "TrainedModel", task: "Task", gold: str, columns: Columns) -> Mapping[str, float]:
     """The metrics of a fine-tuned model on a dev set."""
     from albert_tf.runtime.trained_model import predict_task
 
@@ -270,11 +276,12 @@ def ensemble(
       output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.
     """
     from albert_tf.tasks.benchmarks.ensemble import check_has_runs, report_runs
+    from albert_tf.tasks.task import find_task
 
     check_has_runs(runs)
     folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
     found_task = find_task(task or _task_of(runs, folders))
-    if found_task.kind != "question_answering" and (gold is not None or threshold is not None):
+    if not found_task.kind.needs_gold and (gold is not None or threshold is not None):
         raise InputError(
             "--gold and --threshold are for questions, such as --task=squad2.0. Received them with "
             f"--task={found_task.name}; leave them out."

@@ -11,7 +11,6 @@ from albert_cli.commands.terminal import import_tensorflow, print_next
 from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.pretraining.flags import PretrainingFlags
-from albert_tf.tasks.task import find_task
 from data_prep.console import open_console
 
 _FLAGS = Parameter(name="*")
@@ -57,12 +56,13 @@ def finetune(*, flags: Annotated[FinetuningFlags, _FLAGS]) -> None:
     """
     import_tensorflow()
     from albert_tf.finetuning import finetune as program
+    from albert_tf.tasks.task import find_task
 
     program.finetune(flags)
     print(Path(flags.output_dir) / RESULTS_FILE)
-    takes_fields = find_task(flags.task).kind in ("question_answering", "multiple_choice")
+    is_one_text = find_task(flags.task).kind.is_one_text
     print_next(
-        f"albert predict --model_dir={flags.output_dir} < {'examples.jsonl' if takes_fields else 'texts.txt'}",
+        f"albert predict --model_dir={flags.output_dir} < {'texts.txt' if is_one_text else 'examples.jsonl'}",
         f"albert plot {flags.output_dir}",
     )
 

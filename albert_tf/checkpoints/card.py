@@ -22,15 +22,8 @@ TITLES: dict[Format, str] = {
     "keras": "Keras file of albert_tf",
     "export": "SavedModel of albert_tf",
 }
-# What the Hub calls the libraries that load a format, and the tasks of heads.
+# What the Hub calls the libraries that load a format.
 LIBRARIES: dict[Format, str] = {"huggingface": "transformers", "kerashub": "keras-hub"}
-_PIPELINES = {
-    "classification": "text-classification",
-    "regression": "text-classification",
-    "multiple_choice": "multiple-choice",
-    "question_answering": "question-answering",
-    "token_classification": "token-classification",
-}
 
 
 @dataclass(frozen=True)
@@ -43,8 +36,8 @@ class Usage:
       example: Python that uses them in their folder.
       interface: a section on inputs and outputs, if the example does not show them.
       library: the Hub's name of the library that loads the files.
-      pipeline: the Hub's name of what the files do. Default: what the model as a whole does.
-      has_head: whether the files have the head of a fine-tuned model.
+      pipeline: the Hub's name of what the files do. Default: what a pretrained model does.
+      head: what the head in the files is for, in words; "" if they have none of a fine-tuned model.
     """
 
     title: str
@@ -53,7 +46,7 @@ class Usage:
     interface: str | None = None
     library: str = "albert_tf"
     pipeline: str | None = None
-    has_head: bool = True
+    head: str = ""
 
 
 def write_card(
@@ -69,16 +62,19 @@ def write_card(
       notes: sentences on the model or the files.
       check: what was compared, and the difference.
     """
-    scores = _dev_scores(stored) if usage.has_head else None
+    weights = weights_hash(stored)  # of all that the source holds
+    if not usage.head:
+        stored = replace(stored, head=None)
+    scores = _dev_scores(stored)
     sections = [
         _metadata(stored, usage, scores),
         f"# ALBERT: {usage.title}\n\n{written_by(usage.command)} of albert_tf {albert_tf.__version__}.",
-        f"## Model\n\n{_model_summary(stored if usage.has_head else replace(stored, head=None))}"
+        f"## Model\n\n{_model_summary(stored, usage.head)}"
         + ("\n" + "".join(f"\n- {note}" for note in notes) if notes else "")
         + f"\n\n{markdown_table(('field', 'value'), stored.config.to_dict().items())}",
         f"## Source\n\n`{source}`, a {TITLES[stored.format]}{_revision(stored)}.\n\n"
         + markdown_table(("file", "bytes", "sha256"), _source_files(source, stored))
-        + f"\n\nSHA-256 of the weights, the same in every format: `{weights_hash(stored)}`.",
+        + f"\n\nSHA-256 of the weights, the same in every format: `{weights}`.",
         *([_scores_section(scores)] if scores else []),
         f"## Check\n\n{check[0].upper()}{check[1:]}.",
         *([usage.interface] if usage.interface else []),
@@ -116,21 +112,11 @@ def _scores_section(scores: _Scores) -> str:
     return f"## Scores\n\nOn the dev set of {scores.task}:\n\n{markdown_table(('metric', 'value'), rows)}"
 
 
-def pipeline_of(task_kind: str) -> str:
-    """The Hub's name of a kind of task."""
-    return _PIPELINES.get(task_kind, "text-classification")
-
-
 def _metadata(stored: StoredModel, usage: Usage, scores: _Scores | None) -> str:
     """What the Hub reads at the top of a README.md, in YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    if usage.pipeline:
-        pipeline = usage.pipeline
-    elif stored.head:
-        pipeline = pipeline_of(stored.head.kinds[0])
-    else:
-        pipeline = "fill-mask" if "masked_lm" in stored.parts else "feature-extraction"
+    pipeline = usage.pipeline or ("fill-mask" if "masked_lm" in stored.parts else "feature-extraction")
     results = scores and [
         EvalResult(
             task_type=pipeline,
@@ -178,9 +164,9 @@ def weights_hash(stored: StoredModel) -> str:
     return digest.hexdigest()
 
 
-def _model_summary(stored: StoredModel) -> str:
+def _model_summary(stored: StoredModel, head: str) -> str:
     parameters = sum(array.size for array in stored.all_weights.values())
-    parts = ["encoder", *stored.parts, *([stored.head.describe()] if stored.head else [])]
+    parts = ["encoder", *stored.parts, *([f"head for {head}"] if head else [])]
     summary = f"{parameters:,} parameters: {', '.join(parts)}."
     if stored.vocabulary is None:
         return f"{summary} No vocabulary."

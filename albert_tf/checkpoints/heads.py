@@ -15,6 +15,7 @@ from albert_tf.checkpoints.names import (
     HeadSize,
     Naming,
     Parameter,
+    Use,
     parameters,
 )
 from albert_tf.checkpoints.weights import rename, to_ours
@@ -32,7 +33,7 @@ class Head:
 
     Attributes:
       size: which one it is, and the number of its outputs, C.
-      kinds: the kinds of tasks that it may be for, keys of `TASK_MODELS`; several if the files leave it open.
+      uses: what it may be for in other libraries; several if the files leave it open, none in our own files.
       weights: float32 arrays under our names.
       labels: the C names of the classes; () if there are none, or the files do not hold them.
       dropout: dropout rate before the last layer; None if the files do not hold it.
@@ -40,15 +41,17 @@ class Head:
         none.
       lengths: in tokens, the arguments of the task's preprocessor, so that texts are cut as in training; empty if
         the files do not hold them.
+      kind: the kind of task, as our own files name it; "" in others, until `albert_tf.tasks.kinds` chooses one.
     """
 
     size: HeadSize
-    kinds: tuple[str, ...]
+    uses: tuple[Use, ...]
     weights: dict[str, np.ndarray] = field(repr=False)
     labels: tuple[str, ...] = ()
     dropout: float | None = None
     thresholds: tuple[float, ...] = ()
     lengths: Mapping[str, int] = field(default_factory=dict)
+    kind: str = ""
 
     def __post_init__(self):
         if self.labels and len(self.labels) != self.size.outputs:
@@ -71,21 +74,19 @@ class Head:
         """The names of the classes; LABEL_0 and so on, as in Hugging Face, if the files do not hold them."""
         return self.labels or default_names(self.size.outputs)
 
-    def describe(self) -> str:
+    @property
+    def what(self) -> str:
         """What the head is for, in words."""
-        names = " or ".join(map(name_of_kind, self.kinds))
-        answers = " with unanswerable questions" if self.size.part == CONDITIONAL_SPAN_HEAD else ""
-        classes = f" ({self.size.outputs} classes)" if self.kinds[0].endswith("classification") else ""
-        return f"head for {names}{answers}{classes}"
+        return name_of_kind(self.kind)
 
 
 def name_of_kind(kind: str) -> str:
-    """A kind of task in words.
+    """The name of a kind of task in words.
 
-    >>> name_of_kind("multi_label_classification")
-    'multi-label classification'
+    >>> name_of_kind("multi_label_ranking")
+    'multi-label ranking'
     """
-    return kind.replace("multi_label", "multi-label").replace("_", " ")
+    return kind.replace("_label", "-label").replace("_", " ")
 
 
 def head_size(
@@ -134,19 +135,6 @@ def from_task_model(
 def default_names(number: int) -> tuple[str, ...]:
     """Hugging Face's names of classes without names."""
     return tuple(f"LABEL_{i}" for i in range(number))
-
-
-def rename_classes(head: Head, labels: Sequence[str]) -> Head:
-    """The head with other names for its classes, in the order of its outputs.
-
-    Raises:
-      InputError: it has no classes, or another number of them.
-    """
-    if not head.kinds[0].endswith("classification"):
-        raise InputError(
-            f"--labels needs a model with classes. Received one for {name_of_kind(head.kinds[0])}."
-        )
-    return with_classes(dataclasses.replace(head, labels=()), labels)
 
 
 def with_classes(head: Head, labels: Sequence[str]) -> Head:

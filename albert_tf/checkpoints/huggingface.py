@@ -13,11 +13,18 @@ import safetensors.numpy
 
 from albert_tf.checkpoints.heads import Head, head_size, read_weights
 from albert_tf.checkpoints.names import (
+    ANSWERS,
+    CLASSES,
     CONDITIONAL_SPAN_HEAD,
+    LABEL_SETS,
+    NUMBERS,
+    OPTIONS,
     SEQUENCE_HEAD,
     SPAN_HEAD,
     TOKEN_HEAD,
+    WORD_CLASSES,
     FileDtype,
+    Use,
     as_groups,
 )
 from albert_tf.checkpoints.safetensors_files import read_safetensors
@@ -71,21 +78,13 @@ _COPIES = {
     "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
     "predictions.decoder.bias": "predictions.bias",
 }
-# The class for each kind of task, and the head that it has.
-_ARCHITECTURES = {
-    "classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
-    "ordinal_classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),  # read as the former
-    "multi_label_classification": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
-    "regression": ("AlbertForSequenceClassification", SEQUENCE_HEAD),
-    "multiple_choice": ("AlbertForMultipleChoice", SEQUENCE_HEAD),
-    "question_answering": ("AlbertForQuestionAnswering", SPAN_HEAD),
-    "token_classification": ("AlbertForTokenClassification", TOKEN_HEAD),
-}
-_PROBLEMS = {
-    "classification": "single_label_classification",
-    "ordinal_classification": "single_label_classification",
-    "multi_label_classification": "multi_label_classification",
-    "regression": "regression",
+# The classes of fine-tuned models, and the head that each has.
+_CLASS = "AlbertFor"  # begins their names
+_HEADS = {
+    CLASSES.architecture: SEQUENCE_HEAD,
+    OPTIONS.architecture: SEQUENCE_HEAD,
+    ANSWERS.architecture: SPAN_HEAD,
+    WORD_CLASSES.architecture: TOKEN_HEAD,
 }
 _THRESHOLDS = "label_thresholds"  # our own key, which transformers keeps and ignores
 _DROPOUT, _DEFAULT_DROPOUT = "classifier_dropout_prob", 0.1
@@ -107,7 +106,7 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
     config = _config(values, folder / _CONFIG_FILE)
     path, arrays = _read_arrays(folder, weight_file)
     arrays = _without_copies(_with_prefix(arrays), path)
-    part = dict(_ARCHITECTURES.values()).get(_architecture_in(values))
+    part = _HEADS.get(_architecture_in(values))
     size = head_size(part, arrays, config, "huggingface") if part else None
     weights, head_weights = read_weights(arrays, config, "huggingface", str(path), size)
     vocabulary = find_vocabulary(folder, ["spiece.model"])
@@ -116,14 +115,15 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
         vocabulary = read_tokenizer_json(folder / TOKENIZER_JSON)
         if texts := other_ids(folder / TOKENIZER_JSON):
             _warn_once(f"{folder / TOKENIZER_JSON} gives other ids here than in transformers to {texts}.")
-    head, kind = None, _kind(values, size.outputs) if size else None
-    if size and kind is None:
+    head, use = None, _use_in(values, size.outputs) if size else None
+    if size and use is None:
         notes += (f"left out: a head for {values.get('problem_type')} with {size.outputs} outputs",)
-    if size and kind:
-        labels = _labels(values, size.outputs, folder) if kind.endswith("classification") else ()
+    if size and use:
+        has_classes = use in (CLASSES, LABEL_SETS, WORD_CLASSES)
+        labels = _labels(values, size.outputs, folder) if has_classes else ()
         fields = as_record(_HeadFields, values, folder / _CONFIG_FILE)
         dropout, thresholds = fields.classifier_dropout_prob, fields.label_thresholds
-        head = Head(size, (kind,), head_weights, labels, dropout, thresholds)
+        head = Head(size, (use,), head_weights, labels, dropout, thresholds)
     if modules := modules_beside_mean(folder):
         notes += (f"left out: {', '.join(modules)} of sentence-transformers, without which vectors differ",)
     return StoredModel(
@@ -164,6 +164,8 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
             "Hugging Face's AlbertForQuestionAnswering has the head of SQuAD 1.1. Received that of SQuAD 2.0, "
             "which only --to=tf1 and --to=keras can hold."
         )
+    if head and not head.uses:
+        raise InputError(f"Hugging Face has no model for {head.what}; --to=keras can hold it.")
     arrays = to_theirs(stored.all_weights, stored.config, "huggingface", head.size if head else None)
     arrays = {name: array.astype(dtype) for name, array in arrays.items()}
     safetensors.numpy.save_file(arrays, str(folder / _SAFETENSORS), metadata={"format": "pt"})
@@ -193,40 +195,43 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
 
 def _architecture(stored: StoredModel) -> str:
     if stored.head:
-        return _ARCHITECTURES[stored.head.kinds[0]][0]
+        return _CLASS + stored.head.uses[0].architecture
     if "sentence_order" in stored.parts:
         return "AlbertForPreTraining"
     return "AlbertForMaskedLM" if "masked_lm" in stored.parts else "AlbertModel"
 
 
 def _architecture_in(values: dict[str, Any]) -> str:
+    """The class of a fine-tuned model, without AlbertFor; "" if there is none."""
     named = values.get("architectures")
-    return str(named[0]) if isinstance(named, list) and named else ""
+    name = str(named[0]) if isinstance(named, list) and named else ""
+    return name.removeprefix(_CLASS) if name.startswith(_CLASS) else ""
 
 
 def _head_values(head: Head) -> dict[str, Any]:
     """What config.json says of a head."""
-    kind = head.kinds[0]
+    use = head.uses[0]
     values: dict[str, Any] = {_DROPOUT: _DEFAULT_DROPOUT if head.dropout is None else head.dropout}
-    if kind in _PROBLEMS:
-        values["problem_type"] = _PROBLEMS[kind]
+    if use.problem:
+        values["problem_type"] = use.problem
     if head.thresholds:
         values[_THRESHOLDS] = head.thresholds
-    if kind != "question_answering" and kind != "multiple_choice":
+    if use not in (ANSWERS, OPTIONS):
         names = head.class_names
         values["id2label"] = {str(number): name for number, name in enumerate(names)}
         values["label2id"] = {name: number for number, name in enumerate(names)}
     return values
 
 
-def _kind(values: dict[str, Any], outputs: int) -> str | None:
-    """The kind of task of a class, if there is one; without `problem_type` one output is a number."""
-    kinds = [kind for kind, (name, _) in _ARCHITECTURES.items() if name == _architecture_in(values)]
-    if len(kinds) == 1:
-        return kinds[0]
-    problem = values.get("problem_type") or _PROBLEMS["regression" if outputs == 1 else "classification"]
-    found = next((kind for kind in kinds if _PROBLEMS[kind] == problem), None)
-    return None if found == "regression" and outputs != 1 else found
+def _use_in(values: dict[str, Any], outputs: int) -> Use | None:
+    """What a head is for, if there is a kind of task for it; without `problem_type` one output is a number."""
+    architecture = _architecture_in(values)
+    if architecture != NUMBERS.architecture:
+        return Use(architecture)
+    use = Use(architecture, values.get("problem_type") or (NUMBERS if outputs == 1 else CLASSES).problem)
+    if use not in (CLASSES, LABEL_SETS, NUMBERS) or (use == NUMBERS and outputs != 1):
+        return None
+    return use
 
 
 def _labels(values: dict[str, Any], outputs: int, folder: Path) -> tuple[str, ...]:

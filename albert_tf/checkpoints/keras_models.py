@@ -159,12 +159,13 @@ def _read_finetuned(path: Path, config: _TaskModelConfig) -> StoredModel:
     preprocessor = config.preprocessor.config if config.preprocessor else {}
     head = Head(
         size,
-        (config.kind,),
+        (),
         head_weights,
         config.labels,
         config.classifier_dropout,
         config.thresholds,
         _lengths_in(preprocessor, path),
+        config.kind,
     )
     vocabulary = _vocabulary_in(preprocessor, path) if preprocessor else None
     settings = read_optional_json(path.parent / SETTINGS_FILE) if path.name == MODEL_FILE else {}

@@ -17,7 +17,7 @@ import numpy as np
 
 from albert_tf.checkpoints.heads import Head, head_size, read_weights
 from albert_tf.checkpoints.keras_files import read_hdf5
-from albert_tf.checkpoints.names import KERASHUB_TASK, SEQUENCE_HEAD, as_groups
+from albert_tf.checkpoints.names import CLASSES, KERASHUB_TASK, NUMBERS, SEQUENCE_HEAD, as_groups
 from albert_tf.checkpoints.stored import StoredModel, find_vocabulary, read_optional_json
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
@@ -31,7 +31,6 @@ _BACKBONE = "AlbertBackbone"
 _PREPROCESSOR_FILE = "preprocessor.json"
 _TASK_CONFIG_FILE, _TASK_WEIGHTS_FILE = "task.json", "task.weights.h5"
 _CLASSIFIER, _MASKED_LM = "AlbertTextClassifier", "AlbertMaskedLM"
-_KINDS = ("classification", "regression")  # that the classifier's linear layer is for
 _TOKENIZER = "assets/tokenizer"
 _FIELDS = {
     "vocab_size": "vocabulary_size",
@@ -80,8 +79,7 @@ def read_kerashub(folder: Path) -> StoredModel:
     head = None
     if size:
         dropout = as_record(_Task, task, folder / _TASK_CONFIG_FILE).config.dropout
-        kind = "regression" if size.outputs == 1 else "classification"
-        head = Head(size, (kind,), head_weights, dropout=dropout)
+        head = Head(size, (NUMBERS if size.outputs == 1 else CLASSES,), head_weights, dropout=dropout)
     if name == _MASKED_LM:
         notes.append(_EPSILON_NOTE)
     vocabulary = find_vocabulary(folder / _TOKENIZER, ["*.spm"], "*vocab*.txt")
@@ -164,9 +162,9 @@ def _check_representable(config: AlbertConfig, stored: StoredModel) -> None:
             "KerasHub's AlbertBackbone needs `num_hidden_layers` to be divisible by `num_hidden_groups`. "
             f"Received {config.num_hidden_layers} and {config.num_hidden_groups}."
         )
-    if stored.head and stored.head.kinds[0] not in (*_KINDS, "ordinal_classification"):
+    if stored.head and stored.head.uses not in ((CLASSES,), (NUMBERS,)):
         raise InputError(
-            f"KerasHub's task model of ALBERT is {_CLASSIFIER}. Received a {stored.head.describe()}; "
+            f"KerasHub's task model of ALBERT is {_CLASSIFIER}. Received a head for {stored.head.what}; "
             "--to=keras can hold it."
         )
     if "pooler" not in stored.parts:

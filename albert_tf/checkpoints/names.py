@@ -50,6 +50,37 @@ class HeadSize(NamedTuple):
     outputs: int
 
 
+class Use(NamedTuple):
+    """What a head's outputs are, in Hugging Face's words.
+
+    Attributes:
+      architecture: the class of the model, without AlbertFor.
+      problem: the `problem_type` of a sequence classifier.
+    """
+
+    architecture: str
+    problem: str = ""
+
+    @property
+    def pipeline(self) -> str:
+        """The Hub's name of the task."""
+        return _PIPELINES[self.architecture]
+
+
+_PIPELINES = {
+    "SequenceClassification": "text-classification",
+    "MultipleChoice": "multiple-choice",
+    "QuestionAnswering": "question-answering",
+    "TokenClassification": "token-classification",
+}
+CLASSES = Use("SequenceClassification", "single_label_classification")
+LABEL_SETS = Use("SequenceClassification", "multi_label_classification")
+NUMBERS = Use("SequenceClassification", "regression")
+OPTIONS = Use("MultipleChoice")
+ANSWERS = Use("QuestionAnswering")
+WORD_CLASSES = Use("TokenClassification")
+
+
 _EMBEDDINGS = (
     LayerNames(
         "table", "VE", "embeddings/word_embeddings", "bert/embeddings/word_embeddings",

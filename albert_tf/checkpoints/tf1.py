@@ -7,8 +7,18 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.heads import Head, head_size, name_of_kind, read_weights
-from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadSize, as_groups, heads_in
+from albert_tf.checkpoints.heads import Head, head_size, read_weights
+from albert_tf.checkpoints.names import (
+    ANSWERS,
+    CLASSES,
+    NUMBERS,
+    OPTIONS,
+    SEQUENCE_HEAD,
+    HeadSize,
+    Use,
+    as_groups,
+    heads_in,
+)
 from albert_tf.checkpoints.stored import StoredModel, find_vocabulary
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import CONFIG_FILE, AlbertConfig
@@ -18,6 +28,7 @@ from data_prep.files import refuse_damage
 _CHECKPOINT = "model.ckpt-best"  # the name in Google's archives
 _HUB_SCOPE = "module/"
 _GLOBAL_STEP = "global_step"
+_USES = (CLASSES, NUMBERS, OPTIONS, ANSWERS)  # that the original has
 _OPTIMIZER = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", _GLOBAL_STEP)
 
 
@@ -39,7 +50,7 @@ def read_tf1(prefix: Path, folder: Path, default_config: AlbertConfig | None = N
     }
     size = _head_size(arrays, config, prefix)
     weights, head_weights = read_weights(arrays, config, "tf1", str(prefix), size)
-    head = Head(size, _kinds(size), head_weights) if size else None
+    head = Head(size, _uses(size), head_weights) if size else None
     vocabulary = find_vocabulary(folder, wordpiece="*vocab*.txt")
     return StoredModel("tf1", prefix, config, weights, vocabulary, head=head)
 
@@ -115,9 +126,9 @@ def write_tf1(stored: StoredModel, folder: Path) -> list[str]:
       InputError: the original has no such head.
     """
     config, head = as_groups(stored.config), stored.head
-    if head and head.kinds[0] in ("token_classification", "multi_label_classification"):
-        name = name_of_kind(head.kinds[0])
-        raise InputError(f"google-research/albert has no {name}; --to=huggingface has it.")
+    if head and not (head.uses and set(head.uses) <= set(_USES)):
+        other = "huggingface" if head.uses else "keras"
+        raise InputError(f"google-research/albert has no {head.what}; --to={other} has it.")
     arrays = to_theirs(stored.all_weights, stored.config, "tf1", head.size if head else None)
     arrays[_GLOBAL_STEP] = np.array(0, np.int64)  # the original's evaluation reads it
     names = sorted(arrays)
@@ -148,11 +159,11 @@ def _head_size(arrays: dict[str, np.ndarray], config: AlbertConfig, prefix: Path
     return head_size(next(iter(heads)), arrays, config, "tf1") if heads else None
 
 
-def _kinds(size: HeadSize) -> tuple[str, ...]:
-    """The tasks that the original has this head for; one output is a number, or the score of an option."""
+def _uses(size: HeadSize) -> tuple[Use, ...]:
+    """What the original has this head for; one output is a number, or the score of an option."""
     if size.part != SEQUENCE_HEAD:
-        return ("question_answering",)
-    return ("classification",) if size.outputs > 1 else ("regression", "multiple_choice")
+        return (ANSWERS,)
+    return (CLASSES,) if size.outputs > 1 else (NUMBERS, OPTIONS)
 
 
 def _config_beside(folder: Path, prefix: Path, default_config: AlbertConfig | None) -> AlbertConfig:

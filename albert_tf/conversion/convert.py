@@ -24,10 +24,10 @@ from albert_tf.conversion.examples import example_for
 from albert_tf.conversion.verification import OutputComparison, check_equal, compare_models
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.tasks.open_task import choose_task, read_source
-from albert_tf.tasks.task import TaskKind
-from albert_tf.tasks.task_models import TASK_MODELS
-from albert_tf.tasks.task_outputs import EVEN_ODDS, null_threshold_of
+from albert_tf.tasks.kind import Kind
+from albert_tf.tasks.open_task import choose_task, head_in_card, kinds_of, read_source, with_kind
+from albert_tf.tasks.spans.answers import EVEN_ODDS, null_threshold_of
+from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError, check_choice
 
 
@@ -37,7 +37,7 @@ def write_keras(stored: StoredModel, folder: Path) -> list[str]:
     It holds a task model if `stored` has a head, otherwise an `AlbertPretrainer`.
     """
     if stored.head:
-        model: AlbertModel = TASK_MODELS[stored.head.kinds[0]].from_finetuned(stored, dtype="float32")
+        model: AlbertModel = kinds_of(stored.head)[0].model.from_finetuned(stored, dtype="float32")
     else:
         model = AlbertPretrainer.of_stored(stored, seed=0, dtype="float32")
     model.save(folder / MODEL_FILE)
@@ -78,7 +78,7 @@ def convert(
     to: Writable,
     *,
     dtype: FileDtype = "float32",
-    task: TaskKind | None = None,
+    task: str | None = None,
     flags: SourceFlags = NO_FLAGS,
     verify: bool = True,
 ) -> Conversion:
@@ -89,8 +89,8 @@ def convert(
       destination: a new or empty folder.
       to: format to write.
       dtype: precision of the weights with "huggingface"; the other formats store float32 only.
-      task: the kind of task of a fine-tuned model, if its files leave it open.
-      flags: supply what else the files lack: configuration, vocabulary, names of the classes.
+      task: what the head of a fine-tuned model is for, if the files do not say: the name of a task.
+      flags: what else the files lack: configuration, vocabulary, names of the classes.
       verify: read the result back and compare outputs on random input before the files take their place. After
         rounding, the difference is measured, and any finite one passes.
 
@@ -111,7 +111,7 @@ def convert(
         if to != "huggingface":
             raise InputError(f"--dtype={dtype} needs --to=huggingface. Received --to={to}.")
         write = partial(write_huggingface, dtype=dtype)
-    stored, left_out = _as_written(_read(source, to, task, flags))
+    stored, left_out = _as_written(_read(source, to, find_task(task).kind if task else None, flags))
     with replaced_folder(destination) as aside:
         notes = [*left_out, *write(stored, aside), *_lost_threshold(stored)]
         if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
@@ -121,6 +121,8 @@ def convert(
         check = comparison.describe(label) if comparison else "not verified (--noverify)"
         library = LIBRARIES.get(to, Usage.library)
         usage = Usage(TITLES[to], "albert convert", example_for(stored, to), library=library)
+        if stored.head:
+            usage = dataclasses.replace(usage, **head_in_card(stored.head))
         write_card(aside, source, stored, usage, notes, check)
     missing = [part for part in stored.missing if part == "pooler" or not stored.head]
     absent = (f"not in the source: {', '.join(missing)}",) if missing else ()
@@ -134,11 +136,16 @@ def _check_destination(destination: Path) -> None:
     check_replaceable(destination)
 
 
-def _read(source: str | Path, to: Writable, task: TaskKind | None, flags: SourceFlags) -> StoredModel:
-    stored = read_source(source, flags, task)
-    if stored.head is None or to == "tf1":  # TF1 does not store what a head is for
+def _read(source: str | Path, to: Writable, kind: Kind | None, flags: SourceFlags) -> StoredModel:
+    stored = read_source(source, flags, kind)
+    head = stored.head
+    if head is None:
         return stored
-    return dataclasses.replace(stored, head=choose_task(stored.head, task))
+    if to != "tf1":
+        head = choose_task(head, kind)
+    elif head.kind or len(head.uses) == 1:  # otherwise TF1 leaves open again what a head is for
+        head = with_kind(head, kinds_of(head)[0])
+    return dataclasses.replace(stored, head=head)
 
 
 def _as_written(stored: StoredModel) -> tuple[StoredModel, list[str]]:

@@ -2,9 +2,9 @@
 
 import textwrap
 
-from albert_tf.checkpoints.names import Writable
+from albert_tf.checkpoints.names import ANSWERS, CLASSES, LABEL_SETS, NUMBERS, WORD_CLASSES, Use, Writable
 from albert_tf.checkpoints.stored import StoredModel
-from albert_tf.tasks.task_models import TASK_MODELS
+from albert_tf.tasks.open_task import first_kind, kinds_of
 
 _PRETRAINED: dict[Writable, str] = {
     "tf1": """
@@ -77,18 +77,18 @@ _TEXT_PIPELINE = """
     classify = pipeline("text-classification", ".", top_k=None)
     print(classify(["The captain sailed past the lighthouse."]))
 """
-# For fine-tuned models with a vocabulary, from text.
-_FROM_TEXT: dict[tuple[Writable, str], str] = {
-    ("huggingface", "classification"): _TEXT_PIPELINE,
-    ("huggingface", "multi_label_classification"): _TEXT_PIPELINE,
-    ("huggingface", "regression"): _TEXT_PIPELINE,
-    ("huggingface", "token_classification"): """
+# Of fine-tuned models with a vocabulary, from text.
+_FROM_TEXT: dict[tuple[Writable, Use], str] = {
+    ("huggingface", CLASSES): _TEXT_PIPELINE,
+    ("huggingface", LABEL_SETS): _TEXT_PIPELINE,
+    ("huggingface", NUMBERS): _TEXT_PIPELINE,
+    ("huggingface", WORD_CLASSES): """
         from transformers import pipeline
 
         label = pipeline("token-classification", ".")
         print(label(["The captain sailed past the lighthouse."]))
     """,
-    ("huggingface", "question_answering"): """
+    ("huggingface", ANSWERS): """
         import torch
         from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
@@ -100,7 +100,7 @@ _FROM_TEXT: dict[tuple[Writable, str], str] = {
         print(tokenizer.decode(inputs["input_ids"][0, begin : end + 1]))
     """,
     **dict.fromkeys(
-        [("kerashub", "classification"), ("kerashub", "regression")],
+        [("kerashub", CLASSES), ("kerashub", NUMBERS)],
         """
         import keras_hub
 
@@ -115,18 +115,16 @@ def example_for(stored: StoredModel, to: Writable) -> str:
     """Python that runs a model in a format, from text where the format's library takes text."""
     if stored.head is None:
         return textwrap.dedent(_PRETRAINED[to])
-    kind = stored.head.kinds[0]
-    if kind == "ordinal_classification" and to != "keras":
-        kind = "classification"  # other formats hold it as this
+    kind = kinds_of(stored.head)[0]
+    if kind.use and to != "keras":
+        kind = first_kind(kind.use)  # as which other formats hold it
     vocabulary = stored.vocabulary
     has_tokenizer = vocabulary and (to != "kerashub" or vocabulary.kind == "sentencepiece")
-    if has_tokenizer and (to, kind) in _FROM_TEXT:
-        return textwrap.dedent(_FROM_TEXT[to, kind])
-    sequence = ("classification", "multi_label_classification", "regression")
-    theirs = dict.fromkeys(sequence, "SequenceClassification")
+    if has_tokenizer and kind.use and (to, kind.use) in _FROM_TEXT:
+        return textwrap.dedent(_FROM_TEXT[to, kind.use])
     ids = [[2, 13, 1, 9, 3]]
     return textwrap.dedent(_FINETUNED[to]).format(
-        ours=TASK_MODELS[kind].__name__,
-        theirs=theirs.get(kind, kind.title().replace("_", "")),
-        ids=[ids] if kind == "multiple_choice" else ids,
+        ours=kind.model.__name__,
+        theirs=kind.use.architecture if kind.use else "",
+        ids=[ids] if kind.model.input_rank == 3 else ids,
     )

@@ -15,7 +15,7 @@ from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import peers
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.tasks.task_models import TASK_MODELS
+from albert_tf.tasks.open_task import kinds_of
 from data_prep.errors import InputError
 
 TOLERANCE = (
@@ -144,7 +144,7 @@ def _head_outputs(stored: StoredModel, sequence: Any, pooled: Any) -> dict[str, 
     """The head's outputs for the encoder's outputs, without dropout."""
     head = stored.head
     assert head
-    model = TASK_MODELS[head.kinds[0]].from_stored(stored, seed=0, dtype="float32")
+    model = kinds_of(head)[0].model.from_stored(stored, seed=0, dtype="float32")
     layer = getattr(model, model.head_name)
     if head.size.part == CONDITIONAL_SPAN_HEAD:
         nothing = np.zeros(sequence.shape[:2], "int32")

@@ -14,10 +14,9 @@ from albert_tf.finetuning.recipes import FinetuningPlan
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.parameters import distinct_layers
 from albert_tf.tasks.adapters import load_adapters
-from albert_tf.tasks.preprocessor import PREPROCESSORS, Preprocessor
-from albert_tf.tasks.task import Task
+from albert_tf.tasks.kind import Task
+from albert_tf.tasks.preprocessor import Preprocessor
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_models import TASK_MODELS
 from albert_tf.training.weights import assign
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -76,12 +75,9 @@ def make_preprocessor(
     Raises:
       InputError: the vocabulary belongs to another model, or the lengths do not fit.
     """
-    lengths: list[int | None] = []
-    if task.kind == "question_answering":
-        lengths = [settings.max_query_length, settings.doc_stride]
-    if task.kind == "multiple_choice":
-        lengths = [settings.max_qa_length]
-    preprocessor = PREPROCESSORS[task.kind](vocabulary, max_seq_length, *lengths)
+    made = task.kind.preprocessor
+    lengths = {name: getattr(settings, name) for name in made.more_lengths}
+    preprocessor = made(vocabulary, max_seq_length, **lengths)
     pieces = preprocessor.tokenizer.vocab_size
     if pieces > config.vocab_size:
         raise InputError(
@@ -119,15 +115,8 @@ def build_task_model(
     copy_weights(pretrained.encoder, encoder, settings.resize_positions)
     names = ("classifier_dropout", "seed", "freeze_encoder")
     options: dict[str, Any] = {name: getattr(settings, name) for name in names}
-    if task.has_classes:
-        options["labels"] = labels
-    if task.kind == "question_answering":
-        options |= {
-            "answerable": task.answerable,
-            "beam": settings.start_n_top,
-            "end_beam": settings.end_n_top,
-        }
-    model = TASK_MODELS[task.kind](encoder, preprocessor=preprocessor, **options)
+    options |= task.kind.model_arguments(task, labels, settings)
+    model = task.kind.model(encoder, preprocessor=preprocessor, **options)
     if settings.init_adapters:
         load_adapters(model, settings.init_adapters)  # enables LoRA, with their alpha
         if settings.lora_rank != encoder.lora_rank:

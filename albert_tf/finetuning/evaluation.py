@@ -3,6 +3,7 @@
 import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,13 @@ import tensorflow as tf
 from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.seed_folder import SeedFolder, trained_seeds
 from albert_tf.finetuning.task_data import read_split, split_batches
-from albert_tf.tasks.examples import Problems, QuestionExample, WordsExample
 from albert_tf.tasks.inference import Inference
+from albert_tf.tasks.kind import Task
 from albert_tf.tasks.preprocessor import Preprocessor
-from albert_tf.tasks.run_predictions import keep_predictions
-from albert_tf.tasks.spans.windows import report_unreachable
-from albert_tf.tasks.splits import EncodedSplit, as_split, by_row, count_cut
-from albert_tf.tasks.task import Task
+from albert_tf.tasks.problems import Problems
+from albert_tf.tasks.spans.answers import null_threshold_of
+from albert_tf.tasks.splits import EncodedSplit, by_row
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_outputs import (
-    Predictions,
-    has_answers,
-    metrics_with_loss,
-    null_threshold_of,
-    predictions_of,
-    with_best_thresholds,
-)
 from albert_tf.training.device_flags import at_most
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.strategy import check_agreement, is_chief
@@ -97,15 +89,16 @@ class FinetuningRun:
             if wanted:
                 read = read_split(self.task, self.settings, role, self.problems, self.labels)
                 self.splits[role] = [self.as_split(*split) for split in read]
-        is_question = self.task.kind == "question_answering"
-        if "dev" in self.splits and is_question and not has_answers(self.task, self.splits["dev"]):
+        if "dev" in self.splits and not self.task.kind.has_answers(self.task, self.splits["dev"]):
             raise InputError(
                 "--do_eval needs a dev set with answers. Received one without any; leave --do_eval out."
             )
 
     def as_split(self, name: str, examples: Sequence[Any]) -> EncodedSplit:
         """Examples as arrays."""
-        return as_split(self.task, name, examples, self.preprocessor, self.labels, self.settings.cache_dir)
+        folder = self.settings.cache_dir
+        cache = Path(folder) / f"{self.task.name}-{name}" if folder else None
+        return self.preprocessor.split(name, examples, self.labels, cache)
 
     @contextlib.contextmanager
     def reported_data(self) -> Iterator[None]:
@@ -117,8 +110,7 @@ class FinetuningRun:
         try:
             yield
             for split in self.splits.get("train", ()):
-                questions = [example for example in split.examples if isinstance(example, QuestionExample)]
-                report_unreachable(questions, split.windows, self.problems)
+                self.task.kind.report_training(split, self.problems)
             self.problems.check(strict=self.settings.strict)
         except InputError as error:
             self._warn_of_problems(str(error))
@@ -127,7 +119,7 @@ class FinetuningRun:
         for splits in self.splits.values():
             for split in splits:
                 self.say(str(split))
-                if cut := count_cut(self.task, split, self.preprocessor, self.labels):
+                if cut := self.preprocessor.count_cut(split, self.labels):
                     longest = self.preprocessor.max_seq_length
                     self.say(f"warning: {split.name}: {cut:,} examples are cut to --max_seq_length={longest}")
 
@@ -179,17 +171,14 @@ class FinetuningRun:
             if self.writes:
                 threshold = null_threshold_of(results)
                 for split, of_split in zip(self.splits[role], predictions, strict=True):
-                    keep_predictions(folder.path, split.name, self.task.kind, of_split, threshold)
+                    self.task.kind.keep(folder.path, split.name, of_split, threshold)
         if self.writes:
             folder.write_results(results)
         return results
 
     def explain_missing_metrics(self, role: str) -> None:
         """Says why a set whose labels are known in part has no metrics."""
-        examples: list[Any] = [example for split in self.splits[role] for example in split.examples]
-        labels = [
-            one.labels if isinstance(one, WordsExample) else getattr(one, "label", "") for one in examples
-        ]
+        labels = [self.task.kind.label(one) for split in self.splits[role] for one in split.examples]
         if 0 < (missing := labels.count(None)) < len(labels):
             self.say(
                 f"warning: {role}: no metrics, because {missing:,} of {len(labels):,} rows have no label"
@@ -212,7 +201,7 @@ class FinetuningRun:
 
     def evaluate(
         self, role: str, inference: Inference, step: int, *, choose_thresholds: bool = False
-    ) -> tuple[dict[str, float], list[Predictions]]:
+    ) -> tuple[dict[str, float], list[Any]]:
         """A model's metrics over the splits of a role, and its predictions for each of them.
 
         Args:
@@ -226,7 +215,7 @@ class FinetuningRun:
         """
         settings, rows = self.settings, list[dict[str, np.ndarray]]()
         replicas = self.strategy.num_replicas_in_sync
-        predictions: list[Predictions] = []
+        predictions: list[Any] = []
         for split in self.splits[role]:
             batch_size = -(-settings.eval_batch_size // replicas) * replicas
             batch_size = at_most(len(split.features), batch_size, replicas)
@@ -234,18 +223,14 @@ class FinetuningRun:
             outputs = by_row(self.preemption.watched(inference(batches), step), len(split.features))
             rows += outputs
             predictions.append(
-                predictions_of(
-                    self.task,
-                    split,
-                    outputs,
-                    inference.model,
-                    settings.max_answer_length,
-                    settings.n_best_size,
+                self.task.kind.predictions(
+                    split, outputs, inference.model, settings.max_answer_length, settings.n_best_size
                 )
             )
         if choose_thresholds and inference.model.thresholds:
-            predictions, inference.model.thresholds = with_best_thresholds(predictions)
-        return metrics_with_loss(self.task, self.splits[role], predictions, rows), predictions
+            predictions, inference.model.thresholds = self.task.kind.with_best_thresholds(predictions)
+        metrics = self.task.kind.measure_with_loss(self.task, self.splits[role], predictions, rows)
+        return metrics, predictions
 
     @property
     def pad_to(self) -> int | None:

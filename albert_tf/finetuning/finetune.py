@@ -31,9 +31,9 @@ from albert_tf.finetuning.task_data import (
 from albert_tf.finetuning.trainer import train_seed
 from albert_tf.tasks.feature_cache import examples_hash
 from albert_tf.tasks.inference import Inference
-from albert_tf.tasks.task import Task, find_task
+from albert_tf.tasks.kind import Task
+from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_outputs import main_metric_of
 from albert_tf.training.device_flags import check_batch_divides
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_lock import locked_folder
@@ -78,7 +78,7 @@ def finetune(settings: FinetuningFlags) -> dict[str, Any]:
         run = open_run(task, settings, strategy, preemption)
         seeds = [*(run.run_seed(seed) for seed in run.seeds), *run.results_of_other_seeds()]
         seeds.sort(key=lambda results: results["seed"])
-        results = run_results(task.name, main_metric_of(task), seeds)
+        results = run_results(task.name, task.main_metric, seeds)
         if run.writes:
             write_json(Path(settings.output_dir) / RESULTS_FILE, results)
     if table := results_table(results):
@@ -141,8 +141,8 @@ class TrainingRun(FinetuningRun):
         self.labels = classes_of(self.task, examples, self.settings.columns.label_order)
         if warning := warning_of_many_classes(self.task, self.labels, len(examples)):
             self.say(warning)
-        if self.settings.do_eval and self.task.kind != "question_answering":
-            import albert_tf.tasks.texts.metrics  # noqa: F401  if scikit-learn is missing: now
+        if self.settings.do_eval:
+            self.task.kind.check_metrics()
         self.examples_sha256 = examples_hash(examples)
         split = self.as_split(name, examples)
         if weights := self.settings.class_weights:
@@ -197,7 +197,7 @@ class TrainingRun(FinetuningRun):
             metrics, _ = self.evaluate("dev", inference, step, choose_thresholds=True)
             return {f"eval_{name}": value for name, value in metrics.items()}
 
-        metric = f"eval_{main_metric_of(self.task)}"
+        metric = f"eval_{self.task.main_metric}"
         (split,) = self.splits["train"]
 
         def batches(skipped: int) -> tf.data.Dataset:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.flags import FinetuningFlags
-from albert_tf.tasks.task import Task, find_task
+from albert_tf.tasks.kind import Task
+from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_batches import batches_per_epoch
 from albert_tf.training.device_flags import at_most
 from data_prep.errors import InputError
@@ -73,7 +74,6 @@ RECIPES = {
 _RACE_V2 = replace(RECIPES["race"], learning_rate=1e-5, dropout=0.0)
 # Own data is not in the paper: values within the ranges of its small tasks.
 _OWN_DATA = Recipe(2e-5, 32, 0.0, None, None, max_seq_length=128, num_train_epochs=3)
-_OWN_QUESTIONS = replace(_OWN_DATA, max_seq_length=384)
 # All rates above are for ALBERT base and larger, H=768 at least. Narrow encoders hardly learn with them.
 _NARROW, _RATE_OF_NARROW = 512, 10
 
@@ -82,7 +82,7 @@ def find_recipe(task: Task, config: AlbertConfig) -> Recipe:
     """The recipe of a task, for a checkpoint of this configuration."""
     is_v2 = config.hidden_dropout_prob == 0 and config.attention_probs_dropout_prob == 0
     if task.is_own_data:
-        recipe = _OWN_QUESTIONS if task.kind in ("question_answering", "multiple_choice") else _OWN_DATA
+        recipe = replace(_OWN_DATA, max_seq_length=task.kind.usual_length)
     else:
         recipe = _RACE_V2 if task.name == "race" and is_v2 else RECIPES[task.name]
     factor = _RATE_OF_NARROW if config.hidden_size < _NARROW else 1
@@ -105,8 +105,7 @@ class FinetuningPlan(FinetuningFlags):
 
     def __str__(self) -> str:
         task = find_task(self.task)
-        has_dropout = task.kind != "question_answering" or task.answerable
-        in_head = f" and {self.classifier_dropout:g} in the head" if has_dropout else ""
+        in_head = f" and {self.classifier_dropout:g} in the head" if task.kind.has_dropout(task) else ""
         return (
             f"{self.task}: {self.num_train_steps:,} steps of {self.train_batch_size}, learning rate "
             f"{self.learning_rate:g} after {self.num_warmup_steps:,} of warm-up, dropout {self.dropout:g}"

@@ -9,13 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.flags import FinetuningFlags
-from albert_tf.tasks.examples import ChoiceExample, Example, Problems
+from albert_tf.tasks.kind import Task
 from albert_tf.tasks.own_data import labels_of
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.splits import EncodedSplit
-from albert_tf.tasks.task import TASKS, Task
+from albert_tf.tasks.splits import EncodedSplit, Example
+from albert_tf.tasks.task import BENCHMARKS
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
-from albert_tf.tasks.texts.rows import as_number, as_ordinals
+from albert_tf.tasks.values import as_number
 from data_prep.errors import InputError
 
 _FEW_CLASSES = 20  # may have few examples each
@@ -46,13 +47,13 @@ def read_split(
     if settings.school:
         read = [(name, _of_school(examples, settings.school, source)) for name, examples in read]
     if task.name == "mnli" and role == "test" and not file and _has_diagnostic_set(Path(source)):
-        read.append(("test", read_examples(TASKS["ax"], source, "test", problems)))
+        read.append(("test", read_examples(BENCHMARKS["ax"], source, "test", problems)))
     return read
 
 
 def _of_school(examples: Sequence[Example], school: str, source: str) -> list[Example]:
     """RACE's questions from one kind of school."""
-    found: list[Example] = [one for one in examples if isinstance(one, ChoiceExample) and one.group == school]
+    found = [one for one in examples if getattr(one, "group", "") == school]
     if not found:
         raise InputError(
             f"--{school}_only needs passages from {school} schools. Received {source} without any."
@@ -62,7 +63,7 @@ def _of_school(examples: Sequence[Example], school: str, source: str) -> list[Ex
 
 def _has_diagnostic_set(folder: Path) -> bool:
     """Whether a folder holds AX, which models trained on MNLI predict."""
-    places = (folder, folder / TASKS["ax"].folder, folder / "AX")
+    places = (folder, folder / BENCHMARKS["ax"].folder, folder / "AX")
     return any((place / "diagnostic.tsv").is_file() for place in places)
 
 
@@ -77,9 +78,9 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
     Raises:
       InputError: there are fewer than two, or ordered classes are neither numbers nor in `order`.
     """
-    if task.labels or not task.has_classes:
+    if task.labels or not task.kind.has_classes:
         return task.labels
-    labels = labels_of(train)
+    labels = labels_of(task.kind, train)
     if len(labels) < 2:
         raise InputError(
             f"{task.name} needs examples of two classes or more. Received {', '.join(labels) or 'none'} in the "
@@ -90,14 +91,13 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
             f"--label_order must have all classes. Received {', '.join(order)}; the training data also has "
             f"{', '.join(missing)}."
         )
-    if task.kind == "ordinal_classification":
-        as_ordinals(labels, order)  # raises InputError
+    task.kind.check_classes(labels, order)
     return tuple(order) or labels
 
 
 def warning_of_many_classes(task: Task, labels: Sequence[str], examples: int) -> str | None:
     """A line if most classes have one example, as when the labels are ids or texts; otherwise None."""
-    has_own_classes = task.kind in ("classification", "ordinal_classification") and not task.labels
+    has_own_classes = task.kind.has_one_class and not task.labels
     if not has_own_classes or len(labels) <= _FEW_CLASSES or 2 * len(labels) <= examples:
         return None
     return (
@@ -139,11 +139,11 @@ def with_class_weights(
     Raises:
       InputError: the task has no such classes, or the flag names an unknown one.
     """
-    if not task.has_classes or task.kind == "multi_label_classification":
+    if not task.kind.takes_class_weights:
         raise InputError(
             f"--class_weights needs a task with one class for each text or word. Received --task={task.name}."
         )
-    is_words = task.kind == "token_classification"
+    is_words = "label_weights" in split.features[0]
     numbers = np.concatenate(
         [np.ravel(f["label"])[f["label_weights"] > 0] if is_words else [f["label"]] for f in split.features]
     )

@@ -17,15 +17,16 @@ from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.runtime.trained_model import Batch, TrainedModel, predict_task
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.inference import Inference
-from albert_tf.tasks.open_task import choose_task, read_source
+from albert_tf.tasks.kind import Kind, Task
+from albert_tf.tasks.kinds import find_kind
+from albert_tf.tasks.open_task import choose_task, kinds_of, read_source
 from albert_tf.tasks.preprocessor import Preprocessor
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.saved_models import load_task_model
-from albert_tf.tasks.task import Task, TaskKind, wrong_kind
+from albert_tf.tasks.spans.answers import null_threshold_of
+from albert_tf.tasks.task import wrong_kind
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_models import TASK_MODELS
-from albert_tf.tasks.task_outputs import Predictions, null_threshold_of
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -72,8 +73,8 @@ class Finetuned(TrainedModel):
         return str(self.path)
 
     @property
-    def kind(self) -> str:
-        return self.model.kind
+    def kind(self) -> Kind:
+        return find_kind(self.model.kind)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -102,7 +103,7 @@ class Finetuned(TrainedModel):
 def read_finetuned(
     source: str | Path,
     flags: SourceFlags = NO_FLAGS,
-    task: Task | TaskKind | None = None,
+    task: Task | Kind | None = None,
     classes: Collection[type[TaskModel]] = (),
 ) -> Finetuned:
     """Reads a fine-tuned model of any format.
@@ -192,7 +193,7 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
 
 
 def _from_other_format(
-    stored: StoredModel, kind: TaskKind | None, classes: Collection[type[TaskModel]]
+    stored: StoredModel, kind: Kind | None, classes: Collection[type[TaskModel]]
 ) -> Finetuned:
     """Builds the task model of files in another format."""
     if stored.head is None:
@@ -200,9 +201,9 @@ def _from_other_format(
             f"{stored.path} must hold a fine-tuned model. Received one without the head of a task; "
             "`albert finetune` trains it."
         )
-    wanted = [one for one in stored.head.kinds if TASK_MODELS[one] in classes]
+    wanted = [one for one in kinds_of(stored.head) if one.model in classes]
     head = choose_task(stored.head, kind or (wanted[0] if len(wanted) == 1 else None))
-    model_class = TASK_MODELS[head.kinds[0]]
+    model_class = find_kind(head.kind).model
     if classes and model_class not in classes:
         expected = " or ".join(one.__name__ for one in classes)
         raise InputError(f"{stored.path} must hold a {expected}. Received a {model_class.__name__}.")
@@ -226,7 +227,7 @@ def predict_member(
     flags: SourceFlags,
     problems: Problems,
     columns: Columns | None = None,
-) -> Sequence[Predictions]:
+) -> Sequence[Any]:
     """The predictions of a member of an ensemble for each of the task's splits.
 
     Args:

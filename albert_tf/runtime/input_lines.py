@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import Example, Problems, QuestionExample, Split, WordsExample, shown
+from albert_tf.tasks.kind import Split, Task
 from albert_tf.tasks.own_data import examples_of_rows
-from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.problems import Problems, shown
+from albert_tf.tasks.splits import Example
 from albert_tf.tasks.tables import (
     TableRow,
     check_different,
@@ -21,24 +22,10 @@ from albert_tf.tasks.tables import (
     parse_json,
     quoted_rows,
 )
-from albert_tf.tasks.task import Task
-from albert_tf.tasks.texts.rows import as_number
+from albert_tf.tasks.values import as_number
 from data_prep.errors import InputError
 
 LineFormat = Literal["auto", "text", "tsv", "csv", "jsonl"]
-_FIELDS = {
-    kind: tuple(part for part in preprocessor.parts if part != "options")  # options are one field each
-    for kind, preprocessor in PREPROCESSORS.items()
-}
-_OPTIONAL = ("text_b", "passage")
-_LEAST_FIELDS = 4  # of multiple choice: a passage, a question and two options
-# The columns that the first line of a table must name.
-_NEEDED = {
-    "question_answering": ("question", "context"),
-    "multiple_choice": ("question",),
-    "token_classification": ("words",),
-}
-_TEXT = ("text_a",)
 _LONGEST_NAME = 40  # characters of a column's name, to tell a header from a sentence with a comma
 _LONGEST_ROW = 1 << 26  # characters
 _ARRAY = re.compile(r"""\s*\[\s*(\{\s*(".*)?)?""")  # the first line of a JSON array of objects
@@ -119,7 +106,7 @@ class InputLines:
             self._table = _Table("\t" if "\t" in line else csv_delimiter(line))
             return
         self._format = self._plain
-        needed = _NEEDED.get(self._task.kind, _TEXT)
+        needed = self._task.kind.needed
         for delimiter in ",;\t":
             names = _header(line, delimiter, self._columns)
             columns = self._columns.present_in(names)
@@ -152,42 +139,26 @@ class InputLines:
     def _refuse_table(self, names: Sequence[str]) -> None:
         """Raises InputError, since a table with these columns lacks columns of the task."""
         columns = self._columns.present_in(names)
-        for what in _NEEDED.get(self._task.kind, _TEXT):
+        for what in self._task.kind.needed:
             columns.need(what, names, "Line 1, which --input_format=text reads as a text,")
 
     def _fields(self, line: str, number: int) -> Mapping[str, Any]:
         """The columns of a line, as texts."""
-        kind, source = self._task.kind, f"line {number}"
-        names = _FIELDS[kind]
         fields = [line] if self._format == "text" else line.split("\t")
-        if kind == "token_classification":
-            return {"words": " ".join(fields).split()}
-        if kind == "multiple_choice":
-            if len(fields) < _LEAST_FIELDS:
-                raise InputError(
-                    "A line of multiple choice must be a passage, a question and at least two options, separated "
-                    f"by tabs, or a JSON object. Received {len(fields)} fields in {source}."
-                )
-            return {**dict(zip(names, fields, strict=False)), "options": fields[len(names) :]}
-        if len(fields) > len(names) or (kind == "question_answering" and len(fields) < len(names)):
-            raise InputError(
-                f"A line must have {' and '.join(names)}, with a tab between them, or be a JSON object. Received "
-                f"{len(fields)} fields in {source}; --input_format=text treats tabs as text."
-            )
-        return dict(zip(names, fields, strict=False))
+        return self._task.kind.values(fields, f"line {number}")
 
     def _example(self, values: Mapping[str, Any], number: int) -> Example:
         problems = Problems()
         row = TableRow({**values, "id": str(number)}, f"line {number}")
         columns = self._columns.present_in(row.values).replaced_by(self._named)
-        for what in set(_FIELDS[self._task.kind]) - {"words"}:
+        for what in self._task.kind.texts:
             name = columns.find(what, values, row.source)
             given = values.get(name, "") if name else ""
-            if isinstance(given, list | dict) or (given is None and what not in _OPTIONAL):
+            if isinstance(given, list | dict) or (given is None and what in self._task.kind.needed):
                 raise InputError(f"`{name}` must be a text. Received {shown(given)} in {row.source}.")
         split = Split(self._task, "test", problems, columns)
         for example in examples_of_rows([row], split):
-            return _without_label(example)
+            return self._task.kind.without_label(example)
         raise InputError(
             f"Every line must be an example of {self._task.kind}. {'; '.join(problems.lines())}."
         )
@@ -300,10 +271,3 @@ def _object(line: str, number: int) -> Mapping[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"Every line must be a JSON object. Received line {number}: {line[:60]!r}.")
     return values
-
-
-def _without_label(example: Example) -> Example:
-    """An example that is only predicted: its label need not be one of the model's."""
-    if isinstance(example, WordsExample):
-        return dataclasses.replace(example, labels=None)
-    return example if isinstance(example, QuestionExample) else dataclasses.replace(example, label=None)

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.tasks.task import TaskKind
 from data_prep.errors import InputError
 from data_prep.files import (
     Number,
@@ -59,9 +58,9 @@ _FileName = Literal[
     "vocab.normalization.json",
     "offsets.npz",
 ]
-# For each kind of export: its kinds of tasks, its options, and the lengths of its preprocessor.
-_CLASSIFIED: tuple[TaskKind, ...] = ("classification", "ordinal_classification", "multi_label_classification")
-_PARTS: dict[PortableKind, tuple[tuple[TaskKind | Literal[""], ...], set[str], set[str]]] = {
+# The kinds of tasks of each kind of export, the options that it has, and the lengths of its preprocessor.
+_CLASSIFIED: tuple[str, ...] = ("classification", "ordinal_classification", "multi_label_classification")
+_PARTS: dict[PortableKind, tuple[tuple[str, ...], set[str], set[str]]] = {
     "encoder": (("",), set(), set()),
     "fill-mask": (("",), {"top_k"}, set()),
     "embedding": (("",), set(), set()),
@@ -97,7 +96,7 @@ class PortableFacts:
     kind: PortableKind
     pieces: Annotated[int, Meta(ge=0)]
     quantize: str = "none"
-    task_kind: TaskKind | Literal[""] = ""
+    task_kind: str = ""
     labels: tuple[str, ...] = ()
     thresholds: tuple[Number, ...] = ()
     answerable: bool = False

@@ -7,7 +7,7 @@ import numpy as np
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder
 from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS
 from albert_tf.tasks.finite import check_finite
-from albert_tf.tasks.task_outputs import sigmoid, softmax
+from albert_tf.tasks.probabilities import sigmoid, softmax
 from data_prep.errors import InputError
 
 # A letter for each dimension: B rows, T tokens, P positions, H of the configuration, V embeddings, C labels or

@@ -8,21 +8,19 @@ import numpy as np
 from albert_tf.runtime.engines import Arrays
 from albert_tf.runtime.portable_folder import PortableFolder
 from albert_tf.runtime.portable_text_model import Field, TextAnswer, TextModel
-from albert_tf.tasks.examples import ChoiceExample
-from albert_tf.tasks.features import choice_features
-from albert_tf.tasks.preprocessor import (
-    PREPROCESSORS,
-    ChoicePreprocessor,
-    QuestionPreprocessor,
-    TextPreprocessor,
-)
-from albert_tf.tasks.spans.answers import IMPOSSIBLE, Answer, predict_answers
+from albert_tf.tasks.choice.features import ChoicePreprocessor, choice_features
+from albert_tf.tasks.choice.rows import ChoiceExample
+from albert_tf.tasks.features import IMPOSSIBLE
+from albert_tf.tasks.kinds import find_kind
+from albert_tf.tasks.spans.answers import Answer, predict_answers
+from albert_tf.tasks.spans.features import QuestionPreprocessor
+from albert_tf.tasks.texts.features import TextPreprocessor
 
 
 def task_preprocessor(folder: PortableFolder) -> Any:
     """The preprocessor of a fine-tuned model."""
     lengths = {str(name): length for name, length in folder.facts.lengths.items()}
-    return PREPROCESSORS[folder.facts.task_kind](folder.vocabulary, **lengths)
+    return find_kind(folder.facts.task_kind).preprocessor(folder.vocabulary, **lengths)
 
 
 class PortableClassifier(TextModel):

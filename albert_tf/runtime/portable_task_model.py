@@ -11,6 +11,8 @@ from albert_tf.runtime.portable_inputs import as_task_outputs
 from albert_tf.runtime.portable_loading import load_folder
 from albert_tf.runtime.portable_task_answers import task_preprocessor
 from albert_tf.runtime.trained_model import USUAL_ANSWER_LENGTH, Batch, TrainedModel
+from albert_tf.tasks.kind import Kind
+from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.preprocessor import Preprocessor
 from data_prep.errors import InputError
 
@@ -41,8 +43,8 @@ class PortableTaskModel(TrainedModel):
         return str(self._folder.path)
 
     @property
-    def kind(self) -> str:
-        return self._folder.facts.task_kind
+    def kind(self) -> Kind:
+        return find_kind(self._folder.facts.task_kind)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -2,19 +2,14 @@
 
 import json
 import logging
-import string
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from albert_tf.runtime.input_lines import UNNAMED, InputLines, LineFormat
 from albert_tf.runtime.trained_model import TrainedModel
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import Example
-from albert_tf.tasks.run_predictions import Probabilities
-from albert_tf.tasks.spans.answers import SquadPredictions
-from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, as_split
+from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, Example
 from albert_tf.tasks.task import own_data_task
-from albert_tf.tasks.task_outputs import Predictions, outside_label, predictions_of
 from data_prep.text.line_stream import arriving_lines
 
 _LINES = 1024  # lines that are sorted by length and answered together
@@ -44,18 +39,12 @@ class Predictor:
     def __call__(self, examples: Sequence[Example]) -> Iterator[dict[str, Any]]:
         """Yields the JSON object of each example."""
         model = self._model
-        split = as_split(self.task, "lines", examples, self._preprocessor, model.labels)
-        if beyond := split.words_beyond:
-            logging.getLogger(__name__).warning(
-                "words beyond the model's longest sequence, %s tokens: %s; they are not read and get the label "
-                "%s: cut long lines into sentences",
-                self._preprocessor.max_seq_length,
-                f"{beyond:,}",
-                outside_label(model.labels),
-            )
+        kind, split = model.kind, self._preprocessor.split("lines", examples, model.labels)
+        if warning := kind.warning(split, self._preprocessor, model.labels):
+            logging.getLogger(__name__).warning("%s", warning)
         rows = model.rows(split, self._size)
-        predictions = predictions_of(self.task, split, rows, model, self._max_answer_length)
-        return lines_of_predictions(examples, predictions, model.null_threshold)
+        predictions = kind.predictions(split, rows, model, self._max_answer_length)
+        return kind.lines(examples, predictions, model.null_threshold)
 
 
 def predict_stream(
@@ -86,43 +75,3 @@ def predict_stream(
         sink.write("".join(lines_of).encode("utf-8"))
         sink.flush()
     lines.finish()
-
-
-def lines_of_predictions(
-    examples: Sequence[Any], predictions: Predictions, null_threshold: float
-) -> Iterator[dict[str, Any]]:
-    """Yields the JSON object of each prediction.
-
-    Args:
-      examples: as read.
-      predictions: for these examples.
-      null_threshold: for SQuAD 2.0, null odds above which there is no answer.
-    """
-    if isinstance(predictions, SquadPredictions):
-        texts = predictions.texts(null_threshold)
-        for example in examples:
-            best = predictions.n_best[example.id][0]
-            line: dict[str, Any] = {"answer": texts[example.id]}
-            if texts[example.id]:  # if empty, these belong to the text that was rejected
-                line |= {"probability": best.probability, "answer_start": best.answer_start}
-            if predictions.null_odds is not None:
-                line["null_odds"] = predictions.null_odds[example.id]
-            yield line
-        return
-    for example, value, guess in zip(examples, predictions.values, predictions.predictions(), strict=True):
-        yield _line(example, value, guess, predictions)
-
-
-def _line(example: Any, value: Any, guess: Any, predictions: Probabilities) -> dict[str, Any]:
-    if not predictions.classes:
-        return {"score": guess}
-    if value.ndim == 2:
-        return {"words": list(example.words), "labels": guess, "probabilities": value.max(axis=-1).tolist()}
-    # A question may have fewer options than there are classes.
-    probabilities = dict(zip(predictions.classes, value.tolist(), strict=False))
-    if predictions.thresholds:
-        return {"labels": guess, "probabilities": probabilities}
-    line = {"label": guess, "probability": max(probabilities.values()), "probabilities": probabilities}
-    if hasattr(example, "options"):
-        line["option"] = example.options[string.ascii_uppercase.index(guess)]
-    return line

@@ -9,20 +9,13 @@ from typing import Any
 import numpy as np
 
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.finite import check_finite
+from albert_tf.tasks.kind import Kind, Task
 from albert_tf.tasks.preprocessor import Preprocessor
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.splits import (
-    USUAL_SIZE,
-    BatchSize,
-    EncodedSplit,
-    as_split,
-    by_row,
-    numpy_batches,
-)
-from albert_tf.tasks.task import Task, find_task, own_data_task
-from albert_tf.tasks.task_outputs import Predictions, metrics_with_loss, predictions_of
+from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches
+from albert_tf.tasks.task import find_task, own_data_task
 from data_prep.errors import InputError
 
 Batch = dict[str, np.ndarray]
@@ -50,7 +43,7 @@ class TrainedModel(ABC):
     def source(self) -> str: ...
     @property
     @abstractmethod
-    def kind(self) -> str: ...
+    def kind(self) -> Kind: ...
     @property
     @abstractmethod
     def labels(self) -> tuple[str, ...]: ...
@@ -112,18 +105,17 @@ class TrainedModel(ABC):
         return Columns.of_run(self.settings)
 
     def check_task(self, task: Task) -> None:
-        """Raises InputError if the model is for another kind of task or has other classes."""
-        if self.kind != task.kind:
+        """Raises InputError if the model is for another kind of task, or has other classes."""
+        if self.kind is not task.kind:
             raise InputError(
-                f"{task.name} needs a model for {task.kind.replace('_', ' ')}. {self.source} holds one for "
-                f"{self.kind.replace('_', ' ')}."
+                f"{task.name} needs a model for {task.kind.words}. {self.source} holds one for {self.kind.words}."
             )
         if task.answerable and not self.answerable:
             raise InputError(
                 f"{task.name} needs the head of SQuAD 2.0, which may find no answer. {self.source} holds "
                 "that of SQuAD 1.1; --task=squad1.1 evaluates its answers."
             )
-        if task.labels and task.has_classes and set(self.labels) != set(task.labels):
+        if task.labels and task.kind.has_classes and set(self.labels) != set(task.labels):
             raise InputError(
                 f"The classes of {task.name} are {', '.join(task.labels)}. {self.source} has "
                 f"{', '.join(self.labels)}; {self.other_names}."
@@ -141,7 +133,7 @@ class TaskPredictions:
     """
 
     splits: Sequence[EncodedSplit]
-    predictions: Sequence[Predictions]
+    predictions: Sequence[Any]
     metrics: Mapping[str, float]
 
 
@@ -179,12 +171,13 @@ def predict_task(
     longest = max_answer_length or model.max_answer_length
     columns = columns or model.columns
     rows = list[dict[str, np.ndarray]]()
-    splits, predictions = list[EncodedSplit](), list[Predictions]()
+    splits, predictions = list[EncodedSplit](), list[Any]()
     for name in (role,) if Path(data).is_file() else task.splits[role]:
         examples = read_examples(task, data, name, problems, columns=columns, labels=model.labels)
-        split = as_split(task, name, examples, preprocessor, model.labels)
+        split = preprocessor.split(name, examples, model.labels)
         outputs = model.rows(split, size)
-        predictions.append(predictions_of(task, split, outputs, model, longest))
+        predictions.append(task.kind.predictions(split, outputs, model, longest))
         splits.append(split)
         rows += outputs
-    return TaskPredictions(splits, predictions, metrics_with_loss(task, splits, predictions, rows))
+    metrics = task.kind.measure_with_loss(task, splits, predictions, rows)
+    return TaskPredictions(splits, predictions, metrics)

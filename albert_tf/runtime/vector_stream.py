@@ -9,9 +9,10 @@ import numpy as np
 
 from albert_tf.runtime.input_lines import UNNAMED, InputLines, LineFormat
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import TextExample
 from albert_tf.tasks.finite import check_finite
 from albert_tf.tasks.task import own_data_task
+from albert_tf.tasks.texts.kind import CLASSES
+from albert_tf.tasks.texts.rows import TextExample
 from data_prep.errors import InputError
 from data_prep.files import written_aside
 from data_prep.text.line_stream import arriving_lines
@@ -35,7 +36,7 @@ def arriving_texts(
       InputError: a line is not UTF-8, has no text, or has two and `named` does not choose one; the texts before it
         have been yielded.
     """
-    lines = InputLines(own_data_task("classification"), columns, line_format, plain="text", named=named)
+    lines = InputLines(own_data_task(CLASSES), columns, line_format, plain="text", named=named)
     for arrived in arriving_lines(source, _LINES):
         examples = [example for example in lines.examples(arrived) if isinstance(example, TextExample)]
         if named.text_a is None and (pair := next((one for one in examples if one.text_b), None)):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data_prep.errors import InputError, check_given_once
 
@@ -24,6 +24,16 @@ _USUAL = {
     "words": ("words", "tokens"),
     "word_labels": ("labels", "tags", "ner_tags"),
 }
+
+
+class TextColumns(NamedTuple):
+    """The names of the columns of texts and their labels; `text_b` is None for single texts."""
+
+    text_a: str
+    text_b: str | None
+    label: str = "label"
+    id: str = "index"
+
 
 # What a test set may lack.
 ANSWERS = ("label", "answer", "answer_start", "word_labels")

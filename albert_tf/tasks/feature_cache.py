@@ -11,65 +11,34 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.tasks.examples import QuestionExample
 from albert_tf.tasks.features import Features
-from albert_tf.tasks.spans.windows import Window, question_windows
 from data_prep.files import NPZ_ERRORS, written_aside
 from data_prep.tokenizers.vocabulary import Tokenizer
 
 _VERSION = 1  # of the arrays' meaning; a new version invalidates old files
-_ID = "example_id"
 
 
-def cached_features(
-    folder: Path | None, name: str, key: Any, make: Callable[[], Sequence[Features]]
-) -> list[Features]:
+def cached_features(prefix: Path | None, key: Any, make: Callable[[], Sequence[Features]]) -> list[Features]:
     """The result of `make`, read from a file if one was written for the same key.
 
     A damaged file is replaced.
 
     Args:
-      folder: where the file is or will be; None disables the cache.
-      name: the readable part of the file's name; a hash follows.
+      prefix: begins the file's path; a hash follows. None disables the cache.
       key: a JSON value of everything that the arrays depend on.
       make: returns N dicts of arrays with equal names and dtypes.
     """
-    if folder is None:
+    if prefix is None:
         return list(make())
-    file = folder / f"{name}-{_hash(key)}.npz"
+    file = prefix.with_name(f"{prefix.name}-{_hash(key)}.npz")
     stored = _load(file)
     if stored is not None:
         return stored
     features = list(make())
-    folder.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(file) as aside, aside.open("wb") as out:
         np.savez(out, **_packed(features))
     return features
-
-
-def cached_windows(
-    folder: Path | None,
-    name: str,
-    examples: Sequence[QuestionExample],
-    tokenizer: Tokenizer,
-    max_seq_length: int = 384,
-    max_query_length: int = 64,
-    doc_stride: int = 128,
-) -> list[Window]:
-    """`question_windows` with the same arguments, cached in `folder`."""
-    if folder is None:
-        return question_windows(examples, tokenizer, max_seq_length, max_query_length, doc_stride)
-    key = {
-        "questions": examples_hash(examples),
-        "tokenizer": tokenizer_hash(tokenizer),
-        "lengths": [max_seq_length, max_query_length, doc_stride],
-    }
-
-    def make() -> list[Features]:
-        windows = question_windows(examples, tokenizer, max_seq_length, max_query_length, doc_stride)
-        return [_arrays(window) for window in windows]
-
-    return [_window(arrays) for arrays in cached_features(folder, name, key, make)]
 
 
 def examples_hash(examples: Sequence[Any]) -> str:
@@ -90,31 +59,6 @@ def tokenizer_hash(tokenizer: Tokenizer) -> str:
 def _hash(key: Any) -> str:
     text = json.dumps([_VERSION, key], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
-
-
-def _arrays(window: Window) -> Features:
-    return {
-        _ID: np.array(window.example_id),
-        "input_ids": window.input_ids,
-        "context_begin": np.array(window.context_begin, np.int32),
-        "offsets": window.offsets,
-        "is_max_context": window.is_max_context,
-        "gold": np.array([window.start_position, window.end_position, window.is_impossible], np.int32),
-    }
-
-
-def _window(arrays: Features) -> Window:
-    start, end, is_impossible = arrays["gold"].tolist()
-    return Window(
-        str(arrays[_ID]),
-        arrays["input_ids"],
-        int(arrays["context_begin"]),
-        arrays["offsets"],
-        arrays["is_max_context"],
-        start,
-        end,
-        bool(is_impossible),
-    )
 
 
 def _packed(features: Sequence[Features]) -> dict[str, Any]:

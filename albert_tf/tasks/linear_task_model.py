@@ -22,10 +22,12 @@ class LinearTaskModel(TaskModel):
       preprocessor, seed: as for `TaskModel`.
 
     Attributes:
-      has_labels: whether the head has an output for each of `labels`; otherwise it has one output.
+      has_labels: whether the head has an output for each of `labels`.
+      outputs: their number otherwise.
     """
 
     has_labels = True
+    outputs = 1
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class LinearTaskModel(TaskModel):
         self.labels = names
         self.classifier_dropout = classifier_dropout
         head = LinearHead(
-            len(self.labels) or 1,
+            len(self.labels) or self.outputs,
             encoder.config,
             self.seeds,
             classifier_dropout,

@@ -1,22 +1,21 @@
 """Opens a model with what the user says of it: vocabulary, what its head is for, the names of its classes."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.checkpoints.heads import Head, rename_classes
+from albert_tf.checkpoints.heads import Head, with_classes
+from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, Use
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
-from albert_tf.tasks.task import TaskKind, find_task
+from albert_tf.tasks.kind import Kind
+from albert_tf.tasks.kinds import KINDS, find_kind
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
-_ORDINAL = "ordinal_classification"  # other formats hold it as a classifier
 
-
-def read_source(
-    source: str | Path, flags: SourceFlags = NO_FLAGS, task: TaskKind | None = None
-) -> StoredModel:
+def read_source(source: str | Path, flags: SourceFlags = NO_FLAGS, task: Kind | None = None) -> StoredModel:
     """Reads a model in any format, with what its files leave open.
 
     Args:
@@ -37,26 +36,66 @@ def read_source(
         raise InputError(f"--task and --labels need a fine-tuned model. {source} has no fine-tuned head.")
     head = choose_task(stored.head, task) if task else stored.head
     if flags.label_names:
-        head = rename_classes(head, flags.label_names)
+        head = _with_names(head, flags.label_names)
     return dataclasses.replace(stored, head=head)
 
 
-def choose_task(head: Head, task: str | None) -> Head:
+def kinds_of(head: Head) -> tuple[Kind, ...]:
+    """The kinds of tasks that a head may be for; the first of those with the same head in other libraries.
+
+    Raises:
+      InputError: our file names a kind that there is not.
+    """
+    return (find_kind(head.kind),) if head.kind else tuple(map(first_kind, head.uses))
+
+
+def first_kind(use: Use) -> Kind:
+    """The first kind that other libraries have the same head for."""
+    return next(kind for kind in KINDS.values() if kind.use == use)
+
+
+def choose_task(head: Head, kind: Kind | None) -> Head:
     """The head for one kind of task.
 
     Args:
       head: as the files describe it.
-      task: the kind, or the name of a task of this kind; None if the files leave only one open.
+      kind: None if the files leave only one open.
 
     Raises:
-      InputError: the head is not for this kind, or for several and `task` is None.
+      InputError: the head is not for this kind, or for several and `kind` is None.
     """
-    kinds = head.kinds
-    wanted = find_task(task).kind if task else None
-    if "classification" in kinds and wanted == _ORDINAL:
-        kinds = (_ORDINAL,)
-    chosen = tuple(kind for kind in kinds if wanted in (None, kind))
+    known = kinds_of(head)
+    chosen = [one for one in known if kind in (None, one)]
+    if kind and kind.use and any(one is first_kind(kind.use) for one in known if one.use):
+        chosen = [kind]  # it has the head of another kind
     if len(chosen) != 1:
-        names = " or ".join(find_task(kind).name for kind in head.kinds)
-        raise InputError(f"--task must name what the head is for, {names}. Received {task or 'no --task'}.")
-    return dataclasses.replace(head, kinds=chosen)
+        names = " or ".join(one.task_name for one in known)
+        received = kind.task_name if kind else "no --task"
+        raise InputError(f"--task must name what the head is for, {names}. Received {received}.")
+    return with_kind(head, chosen[0])
+
+
+def with_kind(head: Head, kind: Kind) -> Head:
+    """The head as that of a model of a kind, which other libraries have for its use."""
+    return dataclasses.replace(head, kind=kind.name, uses=(kind.use,) if kind.use else ())
+
+
+def head_in_card(head: Head) -> dict[str, str]:
+    """What a README.md says of a head, arguments of `Usage`."""
+    kinds = kinds_of(head)
+    answers = " with unanswerable questions" if head.size.part == CONDITIONAL_SPAN_HEAD else ""
+    classes = f" ({head.size.outputs} classes)" if kinds[0].has_classes else ""
+    words = " or ".join(kind.words for kind in kinds)
+    return {"head": f"{words}{answers}{classes}", "pipeline": kinds[0].pipeline}
+
+
+def _with_names(head: Head, labels: Sequence[str]) -> Head:
+    """The head with other names for its classes, in the order of its outputs.
+
+    Raises:
+      InputError: it has no classes, or another number of them.
+    """
+    kind = kinds_of(head)[0]
+    if not kind.has_classes:
+        raise InputError(f"--labels needs a model with classes. Received one for {kind.words}.")
+    return with_classes(dataclasses.replace(head, labels=()), labels)

@@ -2,75 +2,17 @@
 
 import json
 import math
-import string
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from albert_tf.tasks.examples import Problems, shown
-from albert_tf.tasks.task import Task, TaskKind
-from albert_tf.tasks.words.conll import read_conll
+from albert_tf.tasks.problems import shown
 from data_prep.errors import InputError
-from data_prep.files import read_text, write_json, write_text
+from data_prep.files import read_text
 
-# The files of a submission to GLUE, in the order of a task's test splits.
-GLUE_FILES: dict[str, tuple[str, ...]] = {
-    "cola": ("CoLA.tsv",),
-    "sst-2": ("SST-2.tsv",),
-    "mrpc": ("MRPC.tsv",),
-    "sts-b": ("STS-B.tsv",),
-    "qqp": ("QQP.tsv",),
-    "mnli": ("MNLI-m.tsv", "MNLI-mm.tsv"),
-    "qnli": ("QNLI.tsv",),
-    "rte": ("RTE.tsv",),
-    "wnli": ("WNLI.tsv",),
-    "ax": ("AX.tsv",),
-}
 _HEADER = ("index", "prediction")
 T = TypeVar("T")
-
-
-def write_predictions(folder: Path, name: str, kind: TaskKind, predictions: Mapping[str, Any]) -> Path:
-    """Writes predictions in the form that the task's benchmark takes.
-
-    Args:
-      folder: an existing folder.
-      name: the file's name without its suffix.
-      kind: the task's. Multiple choice (letters), multi-label and token classification (lists of labels) become a
-        JSON object, everything else a TSV.
-      predictions: by id.
-
-    Returns:
-      The file.
-    """
-    if kind in ("multiple_choice", "multi_label_classification", "token_classification"):
-        path = folder / f"{name}.json"
-        write_json(path, predictions)
-    else:
-        path = folder / f"{name}.tsv"
-        write_text(path, as_tsv(predictions))
-    return path
-
-
-def read_predictions(task: Task, path: Path) -> dict[str, Any]:
-    """The predictions of any task but question answering, by id.
-
-    Returns:
-      What the file of the task's kind holds: labels, numbers, letters or lists of labels.
-
-    Raises:
-      InputError: the file is missing or of another form, or a prediction is not possible.
-    """
-    if task.kind == "regression":
-        return dict(read_numbers(path))
-    if task.kind == "multiple_choice":
-        return dict(read_letters(path, len(task.labels) or len(string.ascii_uppercase)))
-    if task.kind == "token_classification":
-        return dict(read_word_labels(path))
-    if task.kind == "multi_label_classification":
-        return dict(read_label_lists(path))
-    return dict(read_labels(path, task.labels))
 
 
 def as_tsv(predictions: Mapping[str, Any]) -> str:
@@ -125,49 +67,7 @@ def read_numbers(path: Path) -> dict[str, float]:
     Raises:
       InputError: as `read_labels`, or a prediction is not a finite number.
     """
-    return {id_: _number(text, f"the index {id_} in {path}") for id_, text in read_labels(path).items()}
-
-
-def read_answers(path: Path) -> dict[str, str]:
-    """SQuAD's predictions.json: a text for each id.
-
-    Raises:
-      InputError: it is not a JSON object of texts.
-    """
-
-    def text(value: Any, source: str) -> str:
-        if not isinstance(value, str):
-            raise InputError(f"An answer must be a string. Received {shown(value)} for {source}.")
-        return value
-
-    return _read_object(path, text)
-
-
-def read_odds(path: Path) -> dict[str, float]:
-    """SQuAD's null_odds.json: a number for each id.
-
-    Raises:
-      InputError: it is not a JSON object of finite numbers.
-    """
-    return _read_object(path, _number)
-
-
-def read_letters(path: Path, count: int = 26) -> dict[str, str]:
-    """Multiple choice: a letter for each id, A for the first option.
-
-    Raises:
-      InputError: it is not a JSON object of the first `count` letters.
-    """
-    letters = string.ascii_uppercase[:count]
-
-    def letter(value: Any, source: str) -> str:
-        if not isinstance(value, str) or len(value) != 1 or value not in letters:
-            raise InputError(
-                f"A choice must be a letter from A to {letters[-1]}. Received {shown(value)} for {source}."
-            )
-        return value
-
-    return _read_object(path, letter)
+    return {id_: finite_number(text, f"the index {id_} in {path}") for id_, text in read_labels(path).items()}
 
 
 def read_label_lists(path: Path) -> dict[str, list[str]]:
@@ -182,25 +82,16 @@ def read_label_lists(path: Path) -> dict[str, list[str]]:
             raise InputError(f"Labels must be a list of strings. Received {shown(value)} for {source}.")
         return value
 
-    return _read_object(path, label_list)
+    return read_object(path, label_list)
 
 
-def read_word_labels(path: Path) -> dict[str, list[str]]:
-    """Token classification: the labels of each sentence's words, from a JSON object or CoNLL's last column.
+def read_object(path: Path, check: Callable[[Any, str], T]) -> dict[str, T]:
+    """A JSON object with a value for each id.
 
-    Raises:
-      InputError: it is not a JSON object of lists of texts, or a word has no label.
+    Args:
+      path: the file.
+      check: takes a value and its place; returns the value, or raises InputError.
     """
-    if path.suffix == ".json":
-        return read_label_lists(path)
-    problems = Problems()
-    sentences = read_conll(path, problems)
-    if problems.counts:
-        raise InputError(f"Every word needs one predicted label. Received {'; '.join(problems.lines())}.")
-    return {sentence.id: list(sentence.labels or ()) for sentence in sentences}
-
-
-def _read_object(path: Path, check: Callable[[Any, str], T]) -> dict[str, T]:
     text = read_text(path)
     try:
         content = json.loads(text, object_pairs_hook=_Pairs)
@@ -223,7 +114,8 @@ class _Pairs(list):
     """A JSON object that keeps repeated keys."""
 
 
-def _number(value: Any, source: str) -> float:
+def finite_number(value: Any, source: str) -> float:
+    """The value as a number; InputError if it is none."""
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError, OverflowError):

@@ -1,18 +1,17 @@
 """From strings to the arrays that task models take; .keras files include the preprocessor and its vocabulary."""
 
 import base64
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from albert_tf.tasks.benchmarks.squad import answer_places, answer_span
-from albert_tf.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample, shown
-from albert_tf.tasks.features import Features, choice_features, text_features, word_features
-from albert_tf.tasks.spans.windows import Window, question_windows, window_features
-from albert_tf.tasks.texts.rows import as_label, as_number, known_label, option_number
+from albert_tf.tasks.features import Features
+from albert_tf.tasks.splits import EncodedSplit, with_common_names
+from albert_tf.tasks.values import as_label, as_number, known_label
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -38,6 +37,7 @@ class Preprocessor:
 
     parts: tuple[str, ...] = ("text_a", "text_b")  # what the columns hold
     label_parts: tuple[str, ...] = ("label",)
+    more_lengths: tuple[str, ...] = ()  # arguments of the constructor after `max_seq_length`
 
     def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128):
         self.vocabulary, self.max_seq_length = vocabulary, max_seq_length
@@ -45,7 +45,7 @@ class Preprocessor:
         self.tokenizer = vocabulary.tokenizer()
 
     def features(self, x, y=None, classes: Sequence[str] = ()) -> list[Features]:
-        """The arrays of each example, as `albert_tf.tasks.features` makes them.
+        """The arrays of each example, with its label if it has one.
 
         Args:
           x: the examples' strings.
@@ -55,7 +55,43 @@ class Preprocessor:
         Raises:
           InputError: strings or labels do not have the task's form.
         """
+        return self.arrays(self.examples(x, y, classes), classes)
+
+    def examples(self, x, y=None, classes: Sequence[str] = ()) -> list[Any]:
+        """The examples, numbered; arguments and errors as for `features`."""
         raise NotImplementedError
+
+    def arrays(self, examples: Sequence[Any], classes: Sequence[str] = ()) -> list[Features]:
+        """The arrays of examples."""
+        raise NotImplementedError
+
+    def split(
+        self, name: str, examples: Sequence[Any], classes: Sequence[str] = (), cache: Path | None = None
+    ) -> EncodedSplit:
+        """Turns examples into a split; without labels, unless all of them are known.
+
+        Args:
+          name: the split's.
+          examples: as read.
+          classes: names of the labels.
+          cache: begins the name of a file that keeps arrays that take long to compute; None keeps none.
+
+        Raises:
+          InputError: an example cannot be predicted, or a label is none of `classes`.
+        """
+        return EncodedSplit(name, examples, with_common_names(self.arrays(examples, classes)))
+
+    def count_cut(self, split: EncodedSplit, classes: Sequence[str] = ()) -> int:
+        """The number of examples that have more tokens than their sequences."""
+        T = self.max_seq_length
+        full = [
+            example
+            for example, features in zip(split.examples, split.features, strict=False)
+            if features["input_ids"].shape[-1] == T
+        ]
+        longer = copy.copy(self)
+        longer.max_seq_length = T + 1
+        return sum(features["input_ids"].shape[-1] > T for features in longer.arrays(full, classes))
 
     def note_columns(self, x, y) -> None:
         """Keeps the names of columns that have some, as those of pandas do, for tables to predict later."""
@@ -82,7 +118,7 @@ class Preprocessor:
     @property
     def lengths(self) -> dict[str, int]:
         """The arguments of the constructor after the vocabulary, in tokens."""
-        return {"max_seq_length": self.max_seq_length}
+        return {name: getattr(self, name) for name in ("max_seq_length", *self.more_lengths)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Preprocessor":
@@ -96,195 +132,7 @@ class Preprocessor:
         return found
 
 
-class TextPreprocessor(Preprocessor):
-    """Takes texts, or a tuple of first and second texts: [CLS] a [SEP] b [SEP]."""
-
-    def features(self, x, y=None, classes=()):
-        columns = [as_texts(part) for part in _parts(x, 1, 2)]
-        labels = self.labels(y, len(columns[0]), classes)
-        rows = zip(*columns, strict=True)
-        examples = [
-            TextExample(str(i), row[0], row[1] if len(row) > 1 else None, label)
-            for i, (row, label) in enumerate(zip(rows, labels, strict=True))
-        ]
-        return text_features(examples, self.tokenizer, self.max_seq_length, classes)
-
-    def labels(self, y, number: int, classes: Sequence[str]) -> list:
-        """The label of each of `number` examples, as in `TextExample`."""
-        if y is None:
-            return [None] * number
-        convert = partial(class_name, classes=classes) if classes else _number
-        return each_row(convert, _labels(y, number))
-
-
-class LabelSetPreprocessor(TextPreprocessor):
-    """Takes texts or pairs; labels are a list of names for each, or an array (N, C) of 0 and 1."""
-
-    def labels(self, y, number, classes):
-        if y is None:
-            return [None] * number
-        labels = _label_lists(in_order_of(classes, y), number)
-        return each_row(partial(self._names, classes=classes), labels)
-
-    def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
-        if _is_list(row) and all(isinstance(name, str) for name in row):
-            return tuple(row)
-        values = np.asarray(row)
-        if values.shape != (len(classes),) or not np.isin(values, (0, 1)).all():
-            raise InputError(
-                f"The labels of a text must be a list of names, or 0 or 1 for each of {', '.join(classes)}. "
-                f"Received {row!r}."
-            )
-        return tuple(name for name, value in zip(classes, values, strict=True) if value)
-
-
-class ChoicePreprocessor(Preprocessor):
-    """Takes a tuple of passages, questions and, for each question, a list of options.
-
-    Labels are the numbers of the right options, from 0, their letters, from A, or their texts.
-
-    Args:
-      vocabulary: the encoder's.
-      max_seq_length: longest sequence; longer ones lose the end of their passage.
-      max_qa_length: longest question with an option; longer ones lose their beginning.
-    """
-
-    parts = ("passage", "question", "options")
-
-    def __init__(self, vocabulary: Vocabulary, max_seq_length: int = 128, max_qa_length: int = 128):
-        super().__init__(vocabulary, max_seq_length)
-        self.max_qa_length = max_qa_length
-
-    def features(self, x, y=None, classes=()):
-        passages, questions, options = _parts(x, 3)
-        passages, questions = as_texts(passages), as_texts(questions)
-        options = [tuple(as_texts(given)) for given in options]
-        labels: list = [None] * len(passages)
-        if y is not None:
-            labels = each_row(_option, _labels(y, len(passages)), options)
-        examples = [
-            ChoiceExample(str(i), *row)
-            for i, row in enumerate(zip(passages, questions, options, labels, strict=True))
-        ]
-        if len({len(example.options) for example in examples}) > 1:
-            raise InputError(
-                "All questions of a call must have the same number of options. Received different numbers."
-            )
-        return choice_features(examples, self.tokenizer, self.max_seq_length, self.max_qa_length)
-
-    @property
-    def lengths(self):
-        return {**super().lengths, "max_qa_length": self.max_qa_length}
-
-
-class WordsPreprocessor(Preprocessor):
-    """Takes sentences, each a list of words; labels are a list of names or numbers for each sentence."""
-
-    parts, label_parts = ("words",), ("word_labels",)
-
-    def features(self, x, y=None, classes=()):
-        (sentences,) = _parts(x, 1)
-        labels: list = [None] * len(sentences)
-        if y is not None:
-            labels = each_row(partial(self._names, classes=classes), _label_lists(y, len(sentences)))
-        examples = [
-            WordsExample(str(i), tuple(as_texts(words)), names)
-            for i, (words, names) in enumerate(zip(sentences, labels, strict=True))
-        ]
-        for example in examples:
-            if not example.words or len(example.words) != len(example.labels or example.words):
-                raise InputError(
-                    "A sentence must have words, and each word a label. Received "
-                    f"{len(example.words)} words and {len(example.labels or ())} labels in number {example.id}."
-                )
-        return word_features(examples, self.tokenizer, self.max_seq_length, classes)
-
-    def _names(self, row, classes: Sequence[str]) -> tuple[str, ...]:
-        if not _is_list(row):
-            raise InputError(f"The labels of a sentence must be a list. Received {row!r}.")
-        return tuple(class_name(label, classes) for label in row)
-
-
-class QuestionPreprocessor(Preprocessor):
-    """Takes a tuple of questions and contexts; a long context becomes several overlapping windows.
-
-    Labels are answers, "" for none, or a tuple of answers and the positions of their first characters. An answer
-    that is not at its position, or has none, must occur exactly once in its context.
-
-    Args:
-      vocabulary: the encoder's.
-      max_seq_length: longest window.
-      max_query_length: longer questions are truncated. Default: 64, but at most a quarter of a window.
-      doc_stride: tokens between the starts of successive windows. Default: 128, but at most a third of a window.
-    """
-
-    parts, label_parts = ("question", "context"), ("answer", "answer_start")
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        max_seq_length: int = 384,
-        max_query_length: int | None = None,
-        doc_stride: int | None = None,
-    ):
-        super().__init__(vocabulary, max_seq_length)
-        query, stride = _most_in_window(max_seq_length)
-        self.max_query_length = min(64, query) if max_query_length is None else max_query_length
-        self.doc_stride = min(128, stride) if doc_stride is None else doc_stride
-
-    def features(self, x, y=None, classes=()):
-        windows = self.windows(self.examples(x, y))
-        return self.inputs(windows) if y is None else window_features(windows)
-
-    def inputs(self, windows: Sequence[Window]) -> list[Features]:
-        """The arrays of windows, without labels."""
-        return [
-            {name: arrays[name] for name in ("input_ids", "token_type_ids", "p_mask")}
-            for arrays in window_features(windows)
-        ]
-
-    def examples(self, x, y=None) -> list[QuestionExample]:
-        """The questions, numbered."""
-        questions, contexts = map(as_texts, _parts(x, 2))
-        answers, *starts = ([""] * len(questions),) if y is None else _parts(y, 1, 2)
-        _check_lengths(questions, answers)
-        given = starts[0] if starts else [None] * len(answers)
-        rows = zip(questions, contexts, as_texts(answers), given, strict=True)
-        return [
-            QuestionExample(str(i), question, context, (answer,), (_start(answer, context, start, i),))
-            if answer
-            else QuestionExample(str(i), question, context, is_impossible=True)
-            for i, (question, context, answer, start) in enumerate(rows)
-        ]
-
-    def shorten(self, longest):
-        """Lowers question and stride, too, to what a window has room for."""
-        super().shorten(longest)
-        query, stride = _most_in_window(self.max_seq_length)
-        self.max_query_length = min(self.max_query_length, query)
-        self.doc_stride = min(self.doc_stride, stride)
-
-    def windows(self, examples: Sequence[QuestionExample]) -> list[Window]:
-        """The windows of the questions, one or more for each, in order."""
-        return question_windows(
-            examples, self.tokenizer, self.max_seq_length, self.max_query_length, self.doc_stride
-        )
-
-    @property
-    def lengths(self):
-        return {
-            **super().lengths,
-            "max_query_length": self.max_query_length,
-            "doc_stride": self.doc_stride,
-        }
-
-
-def _most_in_window(max_seq_length: int) -> tuple[int, int]:
-    """The most tokens that a question takes of a window, and that lie between the starts of two windows."""
-    return max_seq_length // 4, max_seq_length // 3
-
-
-def _parts(x, *numbers: int) -> tuple:
+def columns_of(x, *numbers: int) -> tuple:
     """The columns of `x`: the members of a tuple of columns, otherwise `x` alone."""
     parts = x if isinstance(x, tuple) and not all(isinstance(part, str | bytes) for part in x) else (x,)
     if len(parts) not in numbers:
@@ -295,11 +143,12 @@ def _parts(x, *numbers: int) -> tuple:
     parts = tuple(map(as_rows, parts))
     if wrong := [part for part in parts if not hasattr(part, "__len__")]:
         raise InputError(f"A column must be a list. Received {wrong[0]!r}; for no text give an empty string.")
-    _check_lengths(*parts)
+    check_lengths(*parts)
     return parts
 
 
-def _check_lengths(*columns) -> None:
+def check_lengths(*columns) -> None:
+    """Raises InputError if columns have different lengths."""
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise InputError(
@@ -307,7 +156,7 @@ def _check_lengths(*columns) -> None:
         )
 
 
-def _is_list(values) -> bool:
+def is_list(values) -> bool:
     """Whether the values are several, and no string, which would be one for each of its characters."""
     return isinstance(values, Iterable) and not isinstance(values, str | bytes)
 
@@ -325,7 +174,7 @@ def as_texts(values) -> list[str]:
       InputError: it is no list, or holds something else.
     """
     values = as_rows(values)
-    if not _is_list(values):
+    if not is_list(values):
         raise InputError(f"Texts, words and options must be a list of strings. Received {values!r}.")
     texts = [
         value.decode("utf-8", "replace") if isinstance(value, bytes) else value
@@ -342,7 +191,7 @@ def as_texts(values) -> list[str]:
     return texts
 
 
-def _labels(y, number: int) -> list:
+def one_label_each(y, number: int) -> list:
     """One label per example."""
     array = np.asarray(y)
     labels = array.reshape(-1).tolist()
@@ -354,7 +203,7 @@ def _labels(y, number: int) -> list:
     return labels
 
 
-def _label_lists(y, number: int):
+def label_lists(y, number: int):
     """A list of labels, or an array of 0 and 1, per example."""
     if len(y) != number:
         raise InputError(
@@ -415,53 +264,3 @@ def class_name(label, classes: Sequence[str]) -> str:
         return found
     or_number = "" if has_numbers else f", or its number from 0 to {len(classes) - 1}"
     raise InputError(f"A label must be one of {', '.join(classes)}{or_number}. Received {label!r}.")
-
-
-def _number(label) -> float:
-    number = as_number(label)
-    if number is None:
-        raise InputError(f"The labels of this task must be finite numbers. Received {label!r}.")
-    return number
-
-
-def _option(label, options: Sequence[str]) -> int:
-    """The number of the right option: an integer is one, anything else is read as in files."""
-    name = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
-    number = name if name is None or isinstance(name, int) else option_number(name, options)
-    if number is None or number not in range(len(options)):
-        raise InputError(
-            f"The label of a question must be the number of one of its {len(options)} options, from 0, its "
-            f"letter, from A, or its text. Received {label!r}."
-        )
-    return number
-
-
-def _start(answer: str, context: str, given, number: int) -> int:
-    """The position of an answer's first character: the given one, or where it occurs only once."""
-    start = -1 if given is None else as_number(given)
-    if start is None or start != int(start):
-        raise InputError(
-            f"The position of an answer's first character must be a whole number. Received {given!r} in number "
-            f"{number}."
-        )
-    if answer_span(context, answer, int(start)):
-        return int(start)
-    places = answer_places(context, answer)
-    if len(places) != 1:
-        where = "without a position" if given is None else f"at {given}"
-        raise InputError(
-            "An answer must be in its context at its position, or exactly once. Received, in number "
-            f"{number}, {shown(answer)} {where}; it occurs {len(places) or 'no'} times."
-        )
-    return places[0]
-
-
-PREPROCESSORS: dict[str, type[Preprocessor]] = {
-    "classification": TextPreprocessor,
-    "ordinal_classification": TextPreprocessor,
-    "multi_label_classification": LabelSetPreprocessor,
-    "regression": TextPreprocessor,
-    "multiple_choice": ChoicePreprocessor,
-    "question_answering": QuestionPreprocessor,
-    "token_classification": WordsPreprocessor,
-}

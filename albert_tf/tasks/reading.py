@@ -4,7 +4,7 @@ folder, file or tfds:NAME --read_examples--> examples, with unusable rows collec
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from albert_tf.tasks.benchmarks.glue import read_glue
@@ -12,13 +12,12 @@ from albert_tf.tasks.benchmarks.race import read_race
 from albert_tf.tasks.benchmarks.squad import read_squad
 from albert_tf.tasks.benchmarks.tfds_examples import read_tfds_examples
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import Example, Problems, Split
+from albert_tf.tasks.kind import Split, Task
 from albert_tf.tasks.own_data import examples_of_rows
+from albert_tf.tasks.problems import Problems
+from albert_tf.tasks.splits import Example
 from albert_tf.tasks.tables import read_table, table_suffix
-from albert_tf.tasks.task import Task
-from albert_tf.tasks.words.conll import read_conll
 from data_prep.errors import InputError
-from data_prep.text.sources import is_json_array
 from data_prep.text.tfds_rows import is_tfds
 
 _SPLIT_NAMES = {
@@ -28,10 +27,10 @@ _SPLIT_NAMES = {
 }
 _TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
 _SUFFIXES = (*_TABLE_SUFFIXES, ".conll", ".txt", ".conllu", ".bio", ".iob")
-_CONLL_SUFFIXES = ("", ".conll", ".conllu", ".txt", ".bio", ".iob", ".tsv")
-_OTHER_FORMATS = {
-    "question_answering": ", or SQuAD's .json",
-    "token_classification": ", or CoNLL's .conll, .conllu, .bio, .iob or .txt",
+_READERS: dict[str, Callable[[Path, Split], Sequence[Example]]] = {
+    "glue": read_glue,
+    "squad": read_squad,
+    "race": read_race,
 }
 # The suffixes of the download's own files; other tables may stand in for them.
 _DOWNLOADED = {"glue": (".tsv",), "race": (".json",)}
@@ -84,9 +83,7 @@ def is_own_table(path: Path, task: Task) -> bool:
     suffix = table_suffix(path)
     if not path.is_file() or suffix not in _TABLE_SUFFIXES:
         return False
-    if task.kind == "question_answering" and suffix == ".json":
-        return is_json_array(path)  # SQuAD's form is an object
-    return suffix not in _DOWNLOADED.get(task.download, ())
+    return task.kind.is_table(path, suffix) and suffix not in _DOWNLOADED.get(task.download, ())
 
 
 def _read_files(path: Path, split: Split) -> list[Example]:
@@ -94,21 +91,15 @@ def _read_files(path: Path, split: Split) -> list[Example]:
     if not path.exists():
         raise InputError(f"There is no file or folder {path} with the {split.name} split of {task.name}.")
     if task.download and not is_own_table(path, task):
-        if task.download == "glue":
-            return list(read_glue(path, split))
-        if task.download == "squad":
-            return list(read_squad(path, split))
-        return list(read_race(path, split))
+        return list(_READERS[task.download](path, split))
     file = _own_file(path, split.name) if path.is_dir() else path
     suffix = table_suffix(file)
-    if task.kind == "question_answering" and suffix == ".json" and not is_json_array(file):
-        return list(read_squad(file, split))
-    if task.kind == "token_classification" and suffix in _CONLL_SUFFIXES:
-        return list(read_conll(file, split.problems, labels=split.labels, is_test=split.is_test))
+    if (found := task.kind.read_file(file, suffix, split)) is not None:
+        return list(found)
     if suffix not in _TABLE_SUFFIXES:
-        others = _OTHER_FORMATS.get(task.kind, "")
         raise InputError(
-            f"Own data must be a .csv, .tsv, .json, .jsonl or .parquet file{others}. Received {file}."
+            f"Own data must be a .csv, .tsv, .json, .jsonl or .parquet file{task.kind.other_files}. Received "
+            f"{file}."
         )
     return examples_of_rows(read_table(file, split.problems, quoted=True), split, str(file))
 

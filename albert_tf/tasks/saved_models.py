@@ -8,9 +8,8 @@ import keras
 from albert_tf.checkpoints.keras_files import check_size, read_description
 from albert_tf.checkpoints.weights import as_weights
 from albert_tf.config import AlbertConfig
-from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.kinds import KINDS
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.task_models import TASK_MODELS
 from data_prep.errors import InputError
 
 _LONGEST_REASON = 400  # characters; Keras may quote the whole configuration
@@ -27,7 +26,7 @@ def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> Ta
       InputError: the file is damaged, claims to be larger than it is, holds another model, or has weights that are
         not finite.
     """
-    _check_task_model(path, classes or TASK_MODELS.values())
+    _check_task_model(path, classes or [kind.model for kind in KINDS.values()])
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras has no common class for damaged files
@@ -51,7 +50,7 @@ def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
     try:
         config = description["config"]
         shape = AlbertConfig.from_dict(config["encoder"]["config"])
-        stored, expected = config["preprocessor"], f"albert_tf>{PREPROCESSORS[model_class.kind].__name__}"
+        stored, expected = config["preprocessor"], f"albert_tf>{model_class.preprocessor_class.__name__}"
         is_its_preprocessor = stored is None or stored.get("registered_name") == expected
         outputs = len(config.get("labels", "1"))
     except InputError as error:

@@ -6,33 +6,18 @@ gold: what the readers of tasks give; for SQuAD the JSON file
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
 
+from albert_tf.tasks.benchmarks.glue import GLUE_FILES
 from albert_tf.tasks.benchmarks.squad import squad_file
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import (
-    ChoiceExample,
-    Example,
-    Problems,
-    QuestionExample,
-    TextExample,
-    WordsExample,
-)
-from albert_tf.tasks.prediction_files import GLUE_FILES, read_answers, read_odds, read_predictions
+from albert_tf.tasks.kind import SPLIT_GROUPS, Task, check_no_odds
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import is_own_table, read_examples
-from albert_tf.tasks.spans.metrics import (
-    NA_PROB_THRESH,
-    check_ids,
-    evaluate_squad1,
-    evaluate_squad2,
-    gold_answers,
-    may_lack_answers,
-)
+from albert_tf.tasks.spans.metrics import NA_PROB_THRESH, check_ids
+from albert_tf.tasks.spans.squad_json import gold_answers
 from albert_tf.tasks.tables import read_table, read_unpacked, table_suffix
-from albert_tf.tasks.task import SPLIT_GROUPS, TASKS, Task, find_task
-from albert_tf.tasks.texts.metrics import task_metrics
-from albert_tf.tasks.texts.rows import known_label
+from albert_tf.tasks.task import BENCHMARKS, find_task
 from data_prep.errors import InputError
 from data_prep.files import decode_json
 
@@ -53,12 +38,12 @@ def task_score(task: Task, metrics: Mapping[str, float]) -> float:
     if "accuracy_m" in metrics and "accuracy_mm" in metrics:
         names = ("accuracy_m", "accuracy_mm")
     mean = sum(metrics[name] for name in names) / len(names)
-    return mean if task.kind == "question_answering" else 100.0 * mean
+    return mean if task.kind.scores_in_percent else 100.0 * mean
 
 
 def glue_average(results: Mapping[str, Mapping[str, float]]) -> float:
     """GLUE's score in percent, the column Avg of the paper's Table 9, from the metrics of all GLUE_TASKS."""
-    return sum(task_score(TASKS[name], results[name]) for name in GLUE_TASKS) / len(GLUE_TASKS)
+    return sum(task_score(BENCHMARKS[name], results[name]) for name in GLUE_TASKS) / len(GLUE_TASKS)
 
 
 def score_predictions(
@@ -83,7 +68,7 @@ def score_predictions(
       columns: the columns of own data; its `label_order` is the order of ordinal classes.
 
     Returns:
-      The result of `task_metrics`, `evaluate_squad1` or `evaluate_squad2`; for "glue" that of `score_glue`.
+      The metrics of the kind of task; for "glue" the result of `score_glue`.
 
     Raises:
       InputError: a file is missing or of another form, ids differ, or `gold` has no labels.
@@ -91,31 +76,23 @@ def score_predictions(
     if task_name.lower() == "glue":
         return score_glue(predictions, gold, problems)
     task = find_task(task_name)
-    if task.kind == "question_answering":
+    kind = task.kind
+    if kind.needs_gold:
         answers = accepted_answers(task, gold, problems, columns)
-        texts = read_answers(predictions)
-        odds = read_odds(null_odds) if null_odds else None
-        if may_lack_answers(task, answers):
-            return evaluate_squad2(answers, texts, odds, na_prob_thresh=na_prob_thresh)
-        _check_no_odds(task, null_odds)
-        return evaluate_squad1(answers, texts)
-    _check_no_odds(task, null_odds)
+        return kind.measure_file(task, answers, predictions, null_odds, na_prob_thresh)
+    check_no_odds(task, null_odds)
     predicted: list[Any] = []
     expected: list[Any] = []
     groups: list[str] = []
     for split, file, group in _parts(task, predictions):
         labels, example_groups = _right_labels(task, gold, split, problems, columns)
-        found = read_predictions(task, file)
+        found = kind.read_predictions(task, file)
         check_ids(labels, found, "a prediction")
-        if task.kind == "token_classification":
-            _check_lengths(labels, found)
-        elif task.has_classes:
-            found = _named_as(labels, found)
-        predicted += [found[id_] for id_ in labels]
+        compared = kind.comparable(labels, found)
+        predicted += [compared[id_] for id_ in labels]
         expected += labels.values()
         groups += [group] * len(labels) if group else example_groups
-    order = columns.label_order if columns else ()
-    return task_metrics(task, predicted, expected, groups or None, order)
+    return kind.score(task, predicted, expected, groups, columns.label_order if columns else ())
 
 
 def score_glue(predictions: Path, gold: Path, problems: Problems) -> dict[str, Any]:
@@ -148,14 +125,6 @@ def _parts(task: Task, predictions: Path) -> list[tuple[str, Path, str]]:
     return [(splits[0] if splits else "dev", predictions, "")]
 
 
-def _check_no_odds(task: Task, null_odds: Path | None) -> None:
-    if null_odds:
-        raise InputError(
-            "--null_odds is for tasks whose questions may have no answer. Received it with "
-            f"--task={task.name}; leave it out."
-        )
-
-
 def accepted_answers(
     task: Task, gold: Path, problems: Problems, columns: Columns | None = None
 ) -> Mapping[str, Sequence[str]]:
@@ -164,7 +133,7 @@ def accepted_answers(
         file = squad_file(task, gold, "dev") if gold.is_dir() else gold
         return gold_answers(decode_json(read_unpacked(file), file), str(file))
     examples = read_examples(task, gold, "dev", problems, columns=columns)
-    return {example.id: example.answers for example in examples if isinstance(example, QuestionExample)}
+    return {example.id: task.kind.label(example) for example in examples}
 
 
 def _right_labels(
@@ -175,23 +144,15 @@ def _right_labels(
         return _diagnostic_labels(gold, task, problems), []
     # Reading a file as a test set keeps rows with empty texts, which are predicted too.
     examples = read_examples(task, gold, split if gold.is_dir() else "test", problems, columns=columns)
-    labels = {example.id: _label(example) for example in examples}
+    labels = {example.id: task.kind.label(example) for example in examples}
     unknown = [id_ for id_, label in labels.items() if label is None]
     if unknown or len(labels) < len(examples):
         raise InputError(
             f"Every example of the gold file needs a label and its own id. Received {gold} with "
             f"{len(examples):,} examples, {len(labels):,} ids and {len(unknown):,} without a label."
         )
-    groups = [example.group for example in examples if isinstance(example, ChoiceExample)]
+    groups = [getattr(example, "group", "") for example in examples]
     return labels, groups if any(groups) else []
-
-
-def _label(example: Example) -> Any:
-    if isinstance(example, ChoiceExample):
-        return None if example.label is None else ascii_uppercase[example.label]
-    if isinstance(example, WordsExample):
-        return None if example.labels is None else list(example.labels)
-    return example.label if isinstance(example, TextExample) else None
 
 
 def _diagnostic_labels(gold: Path, task: Task, problems: Problems) -> dict[str, str]:
@@ -206,25 +167,3 @@ def _diagnostic_labels(gold: Path, task: Task, problems: Problems) -> dict[str, 
             f"{', '.join(sorted(set(labels.values()))) or 'none'}."
         )
     return labels
-
-
-def _named_as(labels: Mapping[str, Any], predicted: Mapping[str, Any]) -> dict[str, Any]:
-    """The predictions with classes as the correct labels write them: a table has 1.0 for 1."""
-    known = list(
-        {name for label in labels.values() for name in ([label] if isinstance(label, str) else label)}
-    )
-    return {
-        id_: known_label(label, known)
-        if isinstance(label, str)
-        else [known_label(name, known) for name in label]
-        for id_, label in predicted.items()
-    }
-
-
-def _check_lengths(labels: Mapping[str, list[str]], predicted: Mapping[str, list[str]]) -> None:
-    for id_, sentence_labels in labels.items():
-        if len(predicted[id_]) != len(sentence_labels):
-            raise InputError(
-                "Every word needs one predicted label. "
-                f"Received {len(predicted[id_])} for the {len(sentence_labels)} words of sentence {id_}."
-            )

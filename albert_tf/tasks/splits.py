@@ -1,35 +1,22 @@
 """The examples of a split as arrays, batches of them, and the outputs of batches as rows, in NumPy."""
 
-import copy
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from string import ascii_uppercase
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from albert_tf.tasks.examples import ChoiceExample, Example, WordsExample
-from albert_tf.tasks.feature_cache import (
-    cached_features,
-    cached_windows,
-    examples_hash,
-    tokenizer_hash,
-)
-from albert_tf.tasks.features import (
-    PADDING,
-    Features,
-    choice_features,
-    is_per_token,
-    text_features,
-    word_features,
-)
-from albert_tf.tasks.preprocessor import ChoicePreprocessor, Preprocessor, QuestionPreprocessor
-from albert_tf.tasks.spans.windows import Window, window_features
-from albert_tf.tasks.task import Task
-from data_prep.errors import InputError, check_at_least
+from albert_tf.tasks.features import PADDING, Features, is_per_token
+from data_prep.errors import check_at_least
+
+
+class Example(Protocol):
+    """One thing to predict; each form of examples has a class in its folder."""
+
+    @property
+    def id(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -41,100 +28,26 @@ class EncodedSplit:
       examples: as read.
       features: the arrays of each example, in question answering of each window.
       windows: the windows of question answering; otherwise empty.
+      words_beyond: the number of words at the ends of long sentences that are in no sequence.
     """
 
     name: str
     examples: Sequence[Example]
     features: Sequence[Features]
-    windows: Sequence[Window] = ()
-
-    @property
-    def words_beyond(self) -> int:
-        """The number of words at the ends of long sentences that are in no sequence."""
-        return sum(
-            len(example.words) - 1 - int(features["word_index"].max())
-            for example, features in zip(self.examples, self.features, strict=False)
-            if isinstance(example, WordsExample)
-        )
+    windows: Sequence[Any] = ()
+    words_beyond: int = 0
 
     def __str__(self) -> str:
         shapes = [features["input_ids"].shape for features in self.features]
         windows = f", {len(self.windows):,} windows" if self.windows else ""
-        beyond = f", words beyond it: {count:,}" if (count := self.words_beyond) else ""
+        beyond = f", words beyond it: {self.words_beyond:,}" if self.words_beyond else ""
         return (
             f"{self.name}: {len(self.examples):,} examples{windows}, {sum(map(math.prod, shapes)):,} tokens, "
             f"longest {max(shape[-1] for shape in shapes)}{beyond}"
         )
 
 
-def as_split(
-    task: Task,
-    name: str,
-    examples: Sequence[Any],
-    preprocessor: Preprocessor,
-    labels: Sequence[str],
-    cache_dir: str | None = None,
-) -> EncodedSplit:
-    """Turns examples into a split named `name`; without labels, unless all of them are known.
-
-    `cache_dir` keeps windows and passages, which take long to compute.
-
-    Raises:
-      InputError: a question has too many options, or a label is none of `labels`.
-    """
-    tokenizer, T = preprocessor.tokenizer, preprocessor.max_seq_length
-    cache = Path(cache_dir) if cache_dir else None
-    if isinstance(preprocessor, QuestionPreprocessor):
-        lengths = (T, preprocessor.max_query_length, preprocessor.doc_stride)
-        windows = cached_windows(cache, f"{task.name}-{name}", examples, tokenizer, *lengths)
-        return EncodedSplit(name, examples, window_features(windows), windows)
-    if isinstance(preprocessor, ChoicePreprocessor):
-        _check_options(examples)
-        longest = preprocessor.max_qa_length
-        key = [examples_hash(examples), tokenizer_hash(tokenizer), T, longest]
-        features = cached_features(
-            cache,
-            f"{task.name}-{name}",
-            key,
-            lambda: _with_common_names(choice_features(examples, tokenizer, T, longest)),
-        )
-        return EncodedSplit(name, examples, features)
-    if task.kind == "token_classification":
-        features = word_features(examples, tokenizer, T, labels)
-    else:
-        features = text_features(examples, tokenizer, T, labels if task.has_classes else ())
-    return EncodedSplit(name, examples, _with_common_names(features))
-
-
-def count_cut(task: Task, split: EncodedSplit, preprocessor: Preprocessor, labels: Sequence[str]) -> int:
-    """The number of texts, or passages, that have more tokens than their sequences.
-
-    Questions have windows instead, and `EncodedSplit` counts words.
-    """
-    if task.kind in ("question_answering", "token_classification"):
-        return 0
-    T = preprocessor.max_seq_length
-    full = [
-        example
-        for example, features in zip(split.examples, split.features, strict=False)
-        if features["input_ids"].shape[-1] == T
-    ]
-    longer = copy.copy(preprocessor)
-    longer.max_seq_length = T + 1
-    again = as_split(task, split.name, full, longer, labels).features
-    return sum(features["input_ids"].shape[-1] > T for features in again)
-
-
-def _check_options(examples: Sequence[ChoiceExample]) -> None:
-    most = max((len(example.options) for example in examples), default=0)
-    if most > len(ascii_uppercase):
-        raise InputError(
-            f"A question may have at most {len(ascii_uppercase)} options, whose predictions are letters. "
-            f"Received one with {most}."
-        )
-
-
-def _with_common_names(features: Sequence[Features]) -> list[Features]:
+def with_common_names(features: Sequence[Features]) -> list[Features]:
     """Features of the same names for a batch: labels count only if every example has them."""
     common = set.intersection(*map(set, features)) if features else set()
     return [{name: example[name] for name in example if name in common} for example in features]
@@ -214,6 +127,6 @@ def by_row(outputs: Iterable[dict[str, np.ndarray]], number: int) -> list[dict[s
     return rows
 
 
-def mean_loss(rows: list[dict[str, np.ndarray]]) -> float:
+def mean_loss(rows: Sequence[Mapping[str, np.ndarray]]) -> float:
     """The loss of a data set, independent of its batches."""
     return float(sum(row["loss"] for row in rows) / sum(row["loss_weight"] for row in rows))

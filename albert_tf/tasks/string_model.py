@@ -9,7 +9,7 @@ import numpy as np
 from albert_tf.model.inputs import report_padding
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.tasks.features import Features
-from albert_tf.tasks.preprocessor import class_name, in_order_of
+from albert_tf.tasks.preprocessor import class_name
 from albert_tf.tasks.splits import BatchSize, EncodedSplit, by_row, numpy_batches
 from albert_tf.tasks.string_batches import (
     OrderOfEpochs,
@@ -19,7 +19,6 @@ from albert_tf.tasks.string_batches import (
     evaluate_batches,
     fit_batches,
     for_class_weight,
-    has_labels,
     is_dataset_of_strings,
     map_strings,
     numbers_of,
@@ -37,14 +36,16 @@ class StringModel(AlbertModel):
 
     Attributes:
       preprocessor: None for a model without vocabulary, which takes arrays alone.
-      kind: the kind of task.
       has_token_outputs: whether outputs are as long as the sequences.
+      has_one_class: whether each text has one of `labels`.
+      has_windows: whether an example may become several sequences.
       labels: the classes in the model's order.
       seeds: the seed of the order of examples.
     """
 
-    kind: str
     has_token_outputs = False
+    has_one_class = False
+    has_windows = False
     labels: tuple[str, ...] = ()
     seeds: keras.random.SeedGenerator
 
@@ -71,15 +72,15 @@ class StringModel(AlbertModel):
             validation_data = self._evaluation_batches(*validation_data, batch_size=size)
         elif isinstance(validation_data, tuple | list) and len(validation_data) > 1:
             ids, labels, *rest = validation_data
-            validation_data = (ids, self._numbered(ids, labels), *rest)
-        kwargs |= {"epochs": epochs, "validation_data": self._mapped(validation_data)}
+            validation_data = (ids, self.numbered(ids, labels), *rest)
+        kwargs |= {"epochs": epochs, "validation_data": self.mapped(validation_data)}
         kwargs["sample_weight"] = without_column(kwargs.get("sample_weight"))
         if kwargs.get("class_weight"):
             kwargs["class_weight"] = self._weight_of_each_class(kwargs["class_weight"])
             x, y, kwargs["sample_weight"] = for_class_weight(x, y, kwargs["sample_weight"])
         if are_strings(x):
             return self._fit_strings(x, y, batch_size or 32, **kwargs)
-        return super().fit(self._mapped(x), self._numbered(x, y), batch_size, **kwargs)
+        return super().fit(self.mapped(x), self.numbered(x, y), batch_size, **kwargs)
 
     def _weight_of_each_class(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         """`class_weight` as Keras needs it: by number, and for all classes.
@@ -92,7 +93,7 @@ class StringModel(AlbertModel):
                 "`class_weight` must be a dict of a weight for each class. Received "
                 f"{weights!r}; of N labels, balanced weights are N / (classes * count of the class)."
             )
-        if self.kind not in ("classification", "ordinal_classification"):
+        if not self.has_one_class:
             raise ValueError(
                 f"`class_weight` needs one class for each text. `{type(self).__name__}` has others: give each "
                 "example a `sample_weight`."
@@ -150,8 +151,8 @@ class StringModel(AlbertModel):
             check_no_steps("steps", kwargs.get("steps"), "`evaluate`")
             x = self._evaluation_batches(x, y, sample_weight, batch_size=batch_size)
             y = batch_size = sample_weight = None
-        y = self._numbered(x, y)
-        return super().evaluate(self._mapped(x), y, batch_size, verbose, sample_weight, **kwargs)
+        y = self.numbered(x, y)
+        return super().evaluate(self.mapped(x), y, batch_size, verbose, sample_weight, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", **kwargs):
         """Keras' `predict`, which also takes strings.
@@ -164,7 +165,7 @@ class StringModel(AlbertModel):
             check_no_steps("steps", kwargs.get("steps"), "`predict`")
             features = self._needed_preprocessor().features(x)
             return self._predict_features(features, batch_size or 32, verbose, **kwargs)
-        return super().predict(self._mapped(x), batch_size, verbose, **kwargs)
+        return super().predict(self.mapped(x), batch_size, verbose, **kwargs)
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         """Keras' `train_on_batch`, which also takes strings."""
@@ -185,7 +186,7 @@ class StringModel(AlbertModel):
         """x, y and sample_weight as arrays."""
         sample_weight = without_column(sample_weight)
         if not are_strings(x):
-            return x, self._numbered(x, y), sample_weight
+            return x, self.numbered(x, y), sample_weight
         return one_batch(self._features(x, y, sample_weight), sample_weight)
 
     def _features(self, x, y, sample_weight) -> list[Features]:
@@ -237,7 +238,7 @@ class StringModel(AlbertModel):
 
     def _check_one_sequence(self) -> None:
         """Raises InputError if an example may become several sequences."""
-        if self.kind == "question_answering":
+        if self.has_windows:
             raise InputError(
                 "`sample_weight`, `validation_split` and datasets of strings are for tasks with one sequence per "
                 "example; questions may have several windows."
@@ -247,17 +248,17 @@ class StringModel(AlbertModel):
         sample_weight = without_column(sample_weight)
         return evaluate_batches(self._features(x, y, sample_weight), sample_weight, batch_size or 32)
 
-    def _numbered(self, x, y):
+    def numbered(self, x, y):
         """The labels beside a dict of ids, as numbers if they are names; anything else unchanged."""
-        if self.kind == "multi_label_classification" and isinstance(x, Mapping):
-            return in_order_of(self.labels, y)
-        has_classes = self.kind in ("classification", "ordinal_classification")
         are_names = (
-            isinstance(x, Mapping) and y is not None and has_classes and np.asarray(y).dtype.kind in "USO"
+            isinstance(x, Mapping)
+            and y is not None
+            and self.has_one_class
+            and np.asarray(y).dtype.kind in "USO"
         )
         return numbers_of(y, self.labels) if are_names else y
 
-    def _mapped(self, x):
+    def mapped(self, x):
         """A dataset of strings as a dataset of arrays; anything else unchanged.
 
         Raises:
@@ -268,9 +269,4 @@ class StringModel(AlbertModel):
                 report_padding(x)
             return without_strings(x)
         self._check_one_sequence()
-        if self.kind == "token_classification" and has_labels(x):
-            raise InputError(
-                "Datasets of words have no labels for each token. Pass lists of words and labels, or a dataset of "
-                "ids and labels."
-            )
         return map_strings(x, self._needed_preprocessor(), self.input_rank, self.labels)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.tasks.examples import Problems, shown
+from albert_tf.tasks.problems import Problems, shown
 from data_prep.errors import InputError
 from data_prep.files import ESCAPED_SURROGATE, encodable, utf8_command
 from data_prep.text.parquet import open_parquet, rows_of
@@ -30,6 +30,10 @@ class TableRow(NamedTuple):
 
     values: dict[str, Any]
     source: str
+
+    def value(self, column: str | None) -> Any:
+        """The value in a column; None if the row lacks it, or there is no column."""
+        return None if column is None else self.values.get(column)
 
 
 def read_table(

@@ -9,14 +9,14 @@ from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.checkpoints.heads import Head, name_of_kind
-from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadPart
+from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadPart, Use
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.heads import set_head
 from albert_tf.tasks.objective import accumulated_step
-from albert_tf.tasks.preprocessor import PREPROCESSORS, Preprocessor, VocabularyContent
+from albert_tf.tasks.preprocessor import Preprocessor, VocabularyContent
 from albert_tf.tasks.replicas import (
     masks_of_replica,
     number_of_replicas,
@@ -26,9 +26,6 @@ from albert_tf.tasks.replicas import (
 from albert_tf.tasks.string_model import StringModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-
-for _preprocessor in dict.fromkeys(PREPROCESSORS.values()):
-    keras.saving.register_keras_serializable(package="albert_tf")(_preprocessor)  # .keras files hold them
 
 _CROSS_ENTROPIES = (
     "sparsecategoricalcrossentropy",
@@ -55,6 +52,9 @@ class TaskModel(StringModel):
 
     Attributes:
       default_name: the name of the Keras model.
+      kind: the name of the kind of task.
+      use: what other libraries have the head for; None if they do not have it.
+      preprocessor_class: that of `preprocessor`.
       head_name: the attribute that holds the head.
       head_part: which head it is in files.
       label_key: where the dict holds the labels.
@@ -64,11 +64,19 @@ class TaskModel(StringModel):
     """
 
     default_name: str | None = None
+    kind: str
+    use: Use | None = None
+    preprocessor_class: type[Preprocessor]
     head_name = "classifier"
     head_part: HeadPart = SEQUENCE_HEAD
     label_key = "label"
     thresholds: tuple[float, ...] = ()
     gradient_accumulation_steps = 1
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "preprocessor_class" in vars(cls):  # .keras files hold it
+            keras.saving.register_keras_serializable(package="albert_tf")(cls.preprocessor_class)
 
     def __init__(
         self,
@@ -174,7 +182,7 @@ class TaskModel(StringModel):
         positions.
         """
         lengths = head.lengths if head else {}
-        preprocessor = PREPROCESSORS[cls.kind](vocabulary, **lengths)
+        preprocessor = cls.preprocessor_class(vocabulary, **lengths)
         if length is None and lengths:
             return preprocessor
         if length is not None:
@@ -237,14 +245,14 @@ class TaskModel(StringModel):
         Texts are cut as in training, if the head says how. Otherwise contexts of questions are divided into
         windows of the usual length; other texts may be as long as the position table, and are truncated there.
         """
-        uses_default = (head and head.lengths) or cls.kind == "question_answering"
+        uses_default = (head and head.lengths) or cls.has_windows
         length = None if uses_default else config.max_position_embeddings
         return cls.new_preprocessor(vocabulary, length, config, head)
 
     @classmethod
     def _fits(cls, head: Head | None, arguments: dict) -> bool:
-        """Whether a head from files fits a model with these arguments; False if the files hold none."""
-        return head is not None and cls.kind in head.kinds
+        """Whether files hold a head that a model with these arguments can have."""
+        return head is not None and (head.kind == cls.kind if head.kind else cls.use in head.uses)
 
     @classmethod
     def _head_arguments(cls, head: Head, **arguments) -> tuple[Head, dict]:

@@ -49,7 +49,8 @@ from albert_tf.model.layers import (
     layer_norm,
     make_kernels,
 )
-from albert_tf.tasks.heads import ConditionalSpanHead, LinearHead, SpanHead
+from albert_tf.tasks.heads import LinearHead
+from albert_tf.tasks.spans.heads import ConditionalSpanHead, SpanHead
 
 B, T, P, C = 4, 8, 3, 2  # B divides evenly between two replicas; C options
 SHAPE = {

@@ -13,7 +13,7 @@ from albert_cli import cli
 from albert_tf.checkpoints.card import weights_hash
 from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.sources import SourceFlags
-from albert_tf.tasks.features import asked as asked_in_python
+from albert_tf.tasks.choice.features import asked as asked_in_python
 from data_prep.errors import InputError
 from export.multiple_choice import asked
 from export.question_answering import build_question_answering

@@ -10,14 +10,14 @@ import pytest
 from scipy.special import expit, softmax
 
 from albert_tf.runtime.portable_inputs import to_hub_names
-from albert_tf.tasks.examples import Problems
-from albert_tf.tasks.heads import IMPOSSIBLE
+from albert_tf.tasks.features import IMPOSSIBLE
 from albert_tf.tasks.inference import Inference
+from albert_tf.tasks.kinds import find_kind
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.splits import BatchSize, as_split, by_row, numpy_batches
+from albert_tf.tasks.splits import BatchSize, by_row, numpy_batches
 from albert_tf.tasks.string_batches import predict_batches
 from albert_tf.tasks.task import own_data_task
-from albert_tf.tasks.task_outputs import main_metric_of, metrics_of, predictions_of
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
 from export.portable import MASKED_LOGIT
@@ -119,15 +119,15 @@ def test_metric_before_and_after(name, models, exported):
     assert note in (folder / "README.md").read_text()
     metric, before, after = re.match(r"(\S+) on .*: ([\d.]+) before, ([\d.]+) in the file", note).groups()
     assert before == after
-    task = own_data_task(model.kind, getattr(model, "answerable", False))
+    task = own_data_task(find_kind(model.kind), getattr(model, "answerable", False))
     examples = read_examples(
         task, dev_file(name, folder.parent), task.splits["dev"][0], Problems(), labels=model.labels
     )
-    split = as_split(task, "dev", examples, model.preprocessor, model.labels)
+    split = model.preprocessor.split("dev", examples, model.labels)
     rows = by_row(map(Inference(model).of_batch, numpy_batches(split, BatchSize(8))), len(split.features))
-    predictions = predictions_of(task, split, rows, model, max_answer_length=30)
-    assert metric == main_metric_of(task)
-    assert float(before) == pytest.approx(metrics_of(task, [split], [predictions])[metric], abs=1e-4)
+    predictions = task.kind.predictions(split, rows, model)
+    assert metric == task.main_metric
+    assert float(before) == pytest.approx(task.kind.measure(task, [split], [predictions])[metric], abs=1e-4)
 
 
 @EVERY_KIND

@@ -23,7 +23,7 @@ from albert_tf.checkpoints.downloads import download
 from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadSize
+from albert_tf.checkpoints.names import CLASSES, SEQUENCE_HEAD, HeadSize
 from albert_tf.checkpoints.savedmodels import WEIGHTS
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
@@ -35,19 +35,13 @@ from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.portable_task_model import PortableTaskModel
 from albert_tf.runtime.predictor import Predictor, predict_stream
 from albert_tf.tasks.benchmarks.ensemble import report_runs
-from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.open_task import read_source
-from albert_tf.tasks.prediction_files import read_answers, read_predictions
-from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.probabilities import Probabilities, read_probabilities, write_probabilities
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.run_predictions import (
-    Probabilities,
-    read_n_best,
-    read_probabilities,
-    write_answers,
-    write_probabilities,
-)
 from albert_tf.tasks.scores import score_predictions
+from albert_tf.tasks.spans.answer_files import read_answers, read_n_best, write_answers
 from albert_tf.tasks.spans.answers import Answer, SquadPredictions
 from albert_tf.tasks.task import find_task
 from albert_tf.training.plot import plot_runs
@@ -107,7 +101,7 @@ def pretrained_model(labels: Sequence[str] = ()) -> StoredModel:
     rng, H = np.random.default_rng(1), CONFIG.hidden_size
     shapes = {f"{SEQUENCE_HEAD}/kernel": (H, len(labels)), f"{SEQUENCE_HEAD}/bias": (len(labels),)}
     weights = {name: rng.normal(size=shape).astype("float32") for name, shape in shapes.items()}
-    head = Head(HeadSize(SEQUENCE_HEAD, len(labels)), ("classification",), weights, tuple(labels), 0.1)
+    head = Head(HeadSize(SEQUENCE_HEAD, len(labels)), (CLASSES,), weights, tuple(labels), 0.1)
     encoder = {name: array for name, array in stored.weights.items() if "masked_lm" not in name}
     encoder = {name: array for name, array in encoder.items() if "sentence_order" not in name}
     return StoredModel("run", Path("nowhere"), CONFIG, encoder, VOCABULARY, head=head)
@@ -343,8 +337,8 @@ def _write_predictions(folder: Path) -> None:
 def _read_predictions(folder: Path) -> Any:
     probabilities = [read_probabilities(folder / f"{number}.jsonl") for number in range(len(_PROBABILITIES))]
     n_best = read_n_best(folder, "dev")
-    labels = read_predictions(find_task("sst-2"), folder / "labels.tsv")
-    letters = read_predictions(find_task("race"), folder / "letters.json")
+    labels = find_task("sst-2").kind.read_predictions(find_task("sst-2"), folder / "labels.tsv")
+    letters = find_task("race").kind.read_predictions(find_task("race"), folder / "letters.json")
     made = [each.predictions() for each in probabilities]
     return (
         probabilities,
@@ -423,7 +417,7 @@ def _portable(name: str) -> Reader:
                 lengths = {"max_seq_length": 24}
                 if "context" in _PORTABLE[name]:
                     lengths |= {"max_query_length": 8, "doc_stride": 5}
-                preprocessor = PREPROCESSORS[CASES[name].model.kind](vocabulary, **lengths)
+                preprocessor = find_kind(CASES[name].model.kind).preprocessor(vocabulary, **lengths)
                 CASES[name].build(None, preprocessor=preprocessor).save(source)
             else:
                 source = Path(temporary)

@@ -17,12 +17,12 @@ from albert_tf.checkpoints.archives import unpack
 from albert_tf.checkpoints.checkpoint_files import damage
 from albert_tf.config import AlbertConfig
 from albert_tf.runtime.input_lines import _is_object
-from albert_tf.tasks.examples import Problems
 from albert_tf.tasks.open_task import read_source
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.spans.metrics import gold_answers
+from albert_tf.tasks.spans.squad_json import gold_answers
 from albert_tf.tasks.task import find_task
-from albert_tf.tasks.texts.rows import as_list
+from albert_tf.tasks.values import as_list
 from data_prep.errors import InputError
 from data_prep.files import read_json
 from data_prep.tfrecord.records import framed, read_records

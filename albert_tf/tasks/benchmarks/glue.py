@@ -1,29 +1,86 @@
-"""GLUE's files, as its download has them: SST-2/train.tsv and so on."""
+"""GLUE: its tasks, and its files as its download has them, SST-2/train.tsv and so on."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import Split, TextExample
+from albert_tf.tasks.columns import TextColumns
+from albert_tf.tasks.kind import USUAL_SPLITS, Split, Task
 from albert_tf.tasks.tables import TableRow, read_table
-from albert_tf.tasks.task import Task
-from albert_tf.tasks.texts.rows import TextColumns, text_examples
+from albert_tf.tasks.texts.kind import CLASSES, NUMBERS
+from albert_tf.tasks.texts.rows import TextExample, text_examples
 from data_prep.errors import InputError
 
+_TRUE = ("0", "1")
+_NLI = ("contradiction", "entailment", "neutral")
+_ENTAILMENT = ("entailment", "not_entailment")
 _SENTENCE = TextColumns("sentence", None)
 _SENTENCES = TextColumns("sentence1", "sentence2")
-_COLUMNS = {
-    "cola": _SENTENCE,
-    "sst-2": _SENTENCE,
-    "mrpc": TextColumns("#1 String", "#2 String", "Quality"),
-    "sts-b": TextColumns("sentence1", "sentence2", "score"),
-    "qqp": TextColumns("question1", "question2", "is_duplicate", "id"),
-    "mnli": TextColumns("sentence1", "sentence2", "gold_label"),
-    "qnli": TextColumns("question", "sentence"),
-    "rte": _SENTENCES,
-    "wnli": _SENTENCES,
-    "ax": _SENTENCES,
+_PARTS_OF_MNLI = MappingProxyType(
+    {
+        "train": ("train",),
+        "dev": ("dev_matched", "dev_mismatched"),
+        "test": ("test_matched", "test_mismatched"),
+    }
+)
+_ONLY_TEST = MappingProxyType({"train": (), "dev": (), "test": ("test",)})
+
+
+def _task(
+    name: str,
+    folder: str,
+    labels: tuple[str, ...],
+    columns: TextColumns,
+    *metrics: str,
+    tfds: str = "",
+    splits: Mapping[str, tuple[str, ...]] = USUAL_SPLITS,
+) -> Task:
+    return Task(
+        name,
+        CLASSES if labels else NUMBERS,
+        labels,
+        metrics or ("accuracy",),
+        "glue",
+        folder,
+        (f"glue/{tfds or name}",),
+        splits,
+        columns=columns,
+    )
+
+
+GLUE = (
+    _task("cola", "CoLA", _TRUE, _SENTENCE, "matthews"),
+    _task("sst-2", "SST-2", _TRUE, _SENTENCE, tfds="sst2"),
+    _task("mrpc", "MRPC", _TRUE, TextColumns("#1 String", "#2 String", "Quality"), "accuracy", "f1"),
+    _task(
+        "sts-b",
+        "STS-B",
+        (),
+        TextColumns("sentence1", "sentence2", "score"),
+        "pearson",
+        "spearman",
+        tfds="stsb",
+    ),
+    _task("qqp", "QQP", _TRUE, TextColumns("question1", "question2", "is_duplicate", "id"), "accuracy", "f1"),
+    _task("mnli", "MNLI", _NLI, TextColumns("sentence1", "sentence2", "gold_label"), splits=_PARTS_OF_MNLI),
+    _task("qnli", "QNLI", _ENTAILMENT, TextColumns("question", "sentence")),
+    _task("rte", "RTE", _ENTAILMENT, _SENTENCES),
+    _task("wnli", "WNLI", _TRUE, _SENTENCES),
+    # The diagnostic set, which a model of MNLI predicts.
+    _task("ax", "diagnostic", _NLI, _SENTENCES, "matthews", splits=_ONLY_TEST),
+)
+# The files of a submission, in the order of a task's test splits.
+GLUE_FILES: dict[str, tuple[str, ...]] = {
+    "cola": ("CoLA.tsv",),
+    "sst-2": ("SST-2.tsv",),
+    "mrpc": ("MRPC.tsv",),
+    "sts-b": ("STS-B.tsv",),
+    "qqp": ("QQP.tsv",),
+    "mnli": ("MNLI-m.tsv", "MNLI-mm.tsv"),
+    "qnli": ("QNLI.tsv",),
+    "rte": ("RTE.tsv",),
+    "wnli": ("WNLI.tsv",),
+    "ax": ("AX.tsv",),
 }
 _AX_WITH_LABELS = TextColumns("Premise", "Hypothesis", "Label")
 # The columns of files without a header.
@@ -48,37 +105,14 @@ def read_glue(path: Path, split: Split) -> list[TextExample]:
     """
     task = split.task
     file = path if not path.is_dir() else _find_file(task, path, split.name)
-    columns = _AX_WITH_LABELS if file.name == "diagnostic-full.tsv" else _COLUMNS[task.name]
+    columns = _AX_WITH_LABELS if file.name == "diagnostic-full.tsv" else task.columns
+    assert columns, "all of GLUE's tasks have some"
     if file.name.startswith("msr_paraphrase"):
         rows = _original_mrpc(file, split)
     else:
         needed = [columns.text_a, *([columns.text_b] if columns.text_b else [])]
         rows = read_table(file, split.problems, needed=needed, columns=_UNNAMED.get(task.name))
     return text_examples(rows, columns, split)
-
-
-def with_glue_names(columns: Columns, task: Task, names: Collection[str]) -> Columns:
-    """The columns of a table of the user's own; texts and labels may have their names in GLUE's files.
-
-    QNLI's texts are question and sentence, of which the usual names would find one.
-
-    Args:
-      columns: what the user names counts first.
-      task: one of GLUE's.
-      names: the columns that the table has.
-    """
-    known = _COLUMNS[task.name]
-    if columns.label is None and known.label in names:
-        columns = replace(columns, label=known.label)
-    texts = [name for name in (known.text_a, known.text_b) if name]
-    if columns.text_a or columns.text_b or not set(texts) <= set(names):
-        return columns
-    return replace(columns, text_a=known.text_a, text_b=known.text_b)
-
-
-def has_pairs(task: Task) -> bool:
-    """Whether the examples of one of GLUE's tasks are pairs of texts."""
-    return _COLUMNS[task.name].text_b is not None
 
 
 def _find_file(task: Task, folder: Path, split: str) -> Path:

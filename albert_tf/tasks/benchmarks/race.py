@@ -1,4 +1,7 @@
-"""RACE: a folder of passages for each split and school, one JSON object in each file or each line of all.txt."""
+"""RACE: the task and its files.
+
+A folder of passages for each split and school, one JSON object in each file or each line of all.txt.
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,12 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from albert_tf.tasks.examples import ChoiceExample, Split, shown
+from albert_tf.tasks.choice.kind import OPTIONS
+from albert_tf.tasks.choice.rows import ChoiceExample
+from albert_tf.tasks.kind import Split, Task
+from albert_tf.tasks.problems import shown
 from albert_tf.tasks.tables import parse_json, read_unpacked
 from data_prep.errors import InputError
 
 GROUPS = ("middle", "high")
 _LETTERS = "ABCD"
+RACE = Task(
+    "race", OPTIONS, tuple(_LETTERS), download="race", folder="RACE", tfds=("race/middle", "race/high")
+)
 _ALL = "all.txt"  # one JSON object on each line, as google-research/albert reads them
 
 

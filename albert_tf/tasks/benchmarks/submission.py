@@ -8,9 +8,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from albert_tf.tasks.prediction_files import GLUE_FILES, as_tsv
-from albert_tf.tasks.run_predictions import probabilities_file, read_probabilities
-from albert_tf.tasks.task import TASKS
+from albert_tf.tasks.benchmarks.glue import GLUE_FILES
+from albert_tf.tasks.prediction_files import as_tsv
+from albert_tf.tasks.probabilities import probabilities_file, read_probabilities
+from albert_tf.tasks.task import BENCHMARKS
 from data_prep.errors import InputError
 from data_prep.files import written_aside
 
@@ -48,7 +49,7 @@ def _glue_tsvs(task_name: str, run: Path) -> dict[str, str]:
     """File name -> text for each of a task's test sets."""
     if task_name not in GLUE_FILES:
         raise InputError(f"GLUE's tasks are {', '.join(GLUE_FILES)}. Received {task_name!r}.")
-    splits = TASKS[task_name].splits["test"]
+    splits = BENCHMARKS[task_name].splits["test"]
     return {
         name: as_tsv(read_probabilities(probabilities_file(run, split)).by_id())
         for split, name in zip(splits, GLUE_FILES[task_name], strict=True)

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from albert_tf.tasks.benchmarks.race import passage_questions
-from albert_tf.tasks.benchmarks.squad import NOT_A_QUESTION, checked_question, is_impossible
-from albert_tf.tasks.examples import Example, QuestionExample, Split
+from albert_tf.tasks.columns import TextColumns
+from albert_tf.tasks.kind import Split, Task
 from albert_tf.tasks.own_data import examples_of_rows
+from albert_tf.tasks.spans.rows import QuestionExample, checked_question
+from albert_tf.tasks.spans.squad_json import NOT_A_QUESTION, is_impossible
+from albert_tf.tasks.splits import Example
 from albert_tf.tasks.tables import TableRow
-from albert_tf.tasks.task import Task
-from albert_tf.tasks.texts.rows import TextColumns, text_examples
+from albert_tf.tasks.texts.rows import text_examples
 from data_prep.errors import InputError
 from data_prep.text.tfds_rows import dataset_and_split, open_tfds, tfds_examples
 
@@ -105,9 +107,9 @@ def _examples(dataset: str, rows: Iterator[TableRow], split: Split) -> list[Exam
     task = split.task
     if task.is_own_data:
         return examples_of_rows(rows, split, f"tfds:{dataset}")
-    if task.kind == "question_answering":
+    if task.download == "squad":
         return [example for row in rows for example in _question(row, split)]
-    if task.kind == "multiple_choice":
+    if task.download == "race":
         group = dataset.split(":")[0].rpartition("/")[2]
         return [
             example

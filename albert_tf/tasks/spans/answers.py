@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from albert_tf.tasks.examples import QuestionExample
+from albert_tf.tasks.spans.rows import QuestionExample
+from data_prep.errors import InputError
 from data_prep.files import Number
 
-IMPOSSIBLE = -1e30  # the logit of a token that cannot be part of an answer; float32 only
+EVEN_ODDS = 0.0  # log odds above which there is no answer, unless a dev set gives a threshold
 _CANDIDATES = 5  # spans of a window, times n_best: repeated texts are dropped later
 
 
@@ -216,3 +217,79 @@ def best_answers(context: str, spans: Sequence[_Span], n_best: int) -> list[Answ
 
 def _without_space(context: str, begin: int) -> int:
     return begin + len(context[begin:]) - len(context[begin:].lstrip())
+
+
+def average_answers(members: Mapping[str, SquadPredictions]) -> SquadPredictions:
+    """The mean of each answer's probability over the members; 0 for a member without it among its n best.
+
+    The null odds are those of the members' mean probability of no answer.
+
+    Args:
+      members: name -> predictions for the same questions.
+
+    Raises:
+      InputError: their questions differ, or only some have null odds.
+    """
+    (first_name, first), *others = members.items()
+    for name, member in others:
+        if member.n_best.keys() != first.n_best.keys():
+            raise InputError(
+                f"Members of an ensemble must answer the same questions. {first_name} answers "
+                f"{len(first.n_best):,} and {name} {len(member.n_best):,}, of which "
+                f"{len(first.n_best.keys() & member.n_best.keys()):,} are the same."
+            )
+        if (member.null_odds is None) != (first.null_odds is None):
+            raise InputError(
+                "All members of an ensemble must have null odds, or none. Only one of "
+                f"{first_name} and {name} has them."
+            )
+    predictions = list(members.values())
+    n_best = {id_: _merged([member.n_best[id_] for member in predictions]) for id_ in first.n_best}
+    if first.null_odds is None:
+        return SquadPredictions(n_best)
+    odds = {
+        id_: _mean_odds([(member.null_odds or {})[id_] for member in predictions]) for id_ in first.n_best
+    }
+    return SquadPredictions(n_best, odds)
+
+
+def _merged(members: Sequence[Sequence[Answer]]) -> list[Answer]:
+    """The n best of all members' answers to one question, n being the length of the longest list."""
+    same: dict[str, list[Answer]] = {}
+    for answers in members:
+        for answer in answers:
+            same.setdefault(answer.text, []).append(answer)
+    merged = [
+        Answer(
+            text,
+            found[0].answer_start,
+            sum(answer.probability for answer in found) / len(members),
+            sum(answer.start_score for answer in found) / len(found),
+            sum(answer.end_score for answer in found) / len(found),
+        )
+        for text, found in same.items()
+    ]
+    return sorted(merged, key=lambda answer: -answer.probability)[: max(map(len, members))]
+
+
+def _mean_odds(odds: Sequence[float]) -> float:
+    """log(p / (1 - p)) for the mean p of the probabilities with the given log odds; stable for large odds."""
+    odds_ = np.asarray(odds, np.float64)
+    log_p, log_not_p = -np.logaddexp(0, -odds_), -np.logaddexp(0, odds_)
+    return float(np.logaddexp.reduce(log_p) - np.logaddexp.reduce(log_not_p))
+
+
+def null_threshold_of(results: Mapping[str, Any]) -> float:
+    """The null odds above which a model of SQuAD 2.0 finds no answer: the best on the dev set of its run.
+
+    Args:
+      results: of the run, as in its results.json.
+
+    Raises:
+      InputError: the threshold is not a number.
+    """
+    dev = results.get("dev", {})
+    threshold = dev.get("threshold", dev.get("best_f1_thresh", EVEN_ODDS))
+    if not isinstance(threshold, int | float):
+        raise InputError(f"`threshold` in results.json must be a number. Received {threshold!r}.")
+    return threshold

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.tasks.benchmarks.squad import articles_of
-from albert_tf.tasks.task import Task
+from albert_tf.tasks.kind import Task
 from data_prep.errors import InputError
 
 NA_PROB_THRESH = 1.0  # the official script's default
@@ -40,44 +39,6 @@ def f1(prediction: str, answer: str) -> float:
         return 0.0
     precision, recall = common / len(predicted), common / len(accepted)
     return 2 * precision * recall / (precision + recall)
-
-
-def gold_answers(data: Any, source: str = "the gold file") -> dict[str, tuple[str, ...]]:
-    """The accepted answers of every question of a SQuAD JSON file; () if a question has no answer.
-
-    Args:
-      data: the file's content, {"data": [{"paragraphs": [{"qas": [{"id", "answers": [{"text"}]}]}]}]}.
-      source: the file's name, for messages.
-
-    Raises:
-      InputError: it has another form, an id twice, or no question.
-    """
-    try:
-        questions = [
-            (_text(question["id"]), tuple(_text(answer["text"]) for answer in question["answers"]))
-            for article in articles_of(data, source)
-            for paragraph in article["paragraphs"]
-            for question in paragraph["qas"]
-        ]
-        answers = dict(questions)
-    except (TypeError, KeyError) as error:
-        missing = f" without {error}" if isinstance(error, KeyError) else ""
-        raise InputError(
-            'SQuAD\'s gold answers must be {"data": [{"paragraphs": [{"qas": [{"id", "answers"}]}]}]}. '
-            f"Received {source}{missing or ', which is not'}."
-        ) from None
-    if not answers or len(answers) < len(questions):
-        raise InputError(
-            "A gold file must have questions, each with its own id. "
-            f"Received {source} with {len(questions):,} questions and {len(answers):,} ids."
-        )
-    return answers
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
 
 
 def may_lack_answers(task: Task, answers: Mapping[str, Sequence[str]]) -> bool:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD
+from albert_tf.checkpoints.names import ANSWERS, CONDITIONAL_SPAN_HEAD, SPAN_HEAD
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.tasks.heads import ConditionalSpanHead, SpanHead
 from albert_tf.tasks.preprocessor import as_texts
-from albert_tf.tasks.spans.answers import Answer, SquadPredictions, predict_answers
+from albert_tf.tasks.spans.answers import EVEN_ODDS, Answer, SquadPredictions, predict_answers
+from albert_tf.tasks.spans.features import QuestionPreprocessor
+from albert_tf.tasks.spans.heads import ConditionalSpanHead, SpanHead
 from albert_tf.tasks.task_model import TaskModel, cross_entropy
-from albert_tf.tasks.task_outputs import EVEN_ODDS
 from data_prep.errors import InputError
 
 
@@ -47,7 +47,8 @@ class QuestionAnswering(TaskModel):
     1
     """
 
-    default_name, kind, head_name = "question_answering", "question_answering", "span"
+    default_name, kind, use = "question_answering", "question_answering", ANSWERS
+    preprocessor_class, head_name, has_windows = QuestionPreprocessor, "span", True
     input_names = (*TaskModel.input_names, "p_mask")
     has_token_outputs = True
 

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from albert_tf.tasks.benchmarks.squad import answer_span
-from albert_tf.tasks.examples import Problems, QuestionExample, shown
 from albert_tf.tasks.features import Features
+from albert_tf.tasks.problems import Problems, shown
+from albert_tf.tasks.spans.rows import QuestionExample, answer_span
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Tokenizer
 

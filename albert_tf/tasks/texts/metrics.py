@@ -1,5 +1,6 @@
-"""The metrics of tasks with classes, numbers, options and labelled words, by scikit-learn and scipy."""
+"""The metrics of classes, sets of labels, ordered classes and numbers, by scikit-learn and scipy."""
 
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.tasks.run_predictions import Probabilities
-from albert_tf.tasks.task import Task
+from albert_tf.tasks.probabilities import Probabilities
 from albert_tf.tasks.texts.rows import as_ordinals
 from data_prep.errors import needs_extra
 
@@ -19,61 +19,32 @@ with needs_extra("Computing metrics", "scikit-learn", "metrics"):
     from sklearn.preprocessing import MultiLabelBinarizer
 
 
-def probabilities_metrics(task: Task, parts: Sequence[Probabilities]) -> dict[str, float]:
-    """The metrics over all parts together, such as both dev sets of MNLI; {} if labels are unknown."""
-    if any(part.labels is None for part in parts):
-        return {}
-    predictions = [prediction for part in parts for prediction in part.predictions()]
-    labels = [label for part in parts for label in part.labels or ()]
-    groups = [group for part in parts for group in part.groups or ()]
-    return task_metrics(task, predictions, labels, groups or None, classes=parts[0].classes)
-
-
-def task_metrics(
-    task: Task,
-    predictions: Sequence[Any],
-    labels: Sequence[Any],
-    groups: Sequence[str] | None = None,
-    classes: Sequence[str] = (),
+def class_metrics(
+    names: Sequence[str], predictions: Sequence[Any], labels: Sequence[Any], groups: Sequence[str] = ()
 ) -> dict[str, float]:
-    """The metrics of any task but question answering, as fractions of 1.
+    """Accuracy and other metrics of classes.
 
     Args:
-      task: determines the metrics.
-      predictions: for each example a class (its name or number), a number in regression, an option in multiple
-        choice, or a sequence of labels in multi-label and token classification.
+      names: of the other metrics.
+      predictions: a class for each example.
       labels: likewise.
-      groups: of each example, such as RACE's "middle" and "high" or MNLI's "m" and "mm"; adds accuracy_GROUP.
-      classes: in ordinal classification the classes in order, unless they are numbers.
-
-    Returns:
-      The task's metrics, and accuracy except in regression. Ordinal classification adds the mean absolute error,
-      token classification precision and recall. Accuracy in multi-label classification is the share of examples
-      all of whose labels are right.
+      groups: of each example; adds accuracy_GROUP.
     """
-    if len(predictions) != len(labels) or not len(labels):
-        raise ValueError(
-            "There must be one prediction for each label, and at least one. "
-            f"Received {len(predictions)} and {len(labels)}."
-        )
-    if task.kind == "regression":
-        return {
-            "pearson": _correlation(stats.pearsonr, predictions, labels),
-            "spearman": _correlation(stats.spearmanr, predictions, labels),
-        }
-    if task.kind == "token_classification":
-        return words_metrics(predictions, labels)
-    if task.kind == "ordinal_classification":
-        return ordinal_metrics(predictions, labels, classes)
-    if task.kind == "multi_label_classification":
-        return label_set_metrics(predictions, labels)
     predicted, expected = [str(label) for label in predictions], [str(label) for label in labels]
-    result = {name: _CLASS_METRICS[name](predicted, expected) for name in ("accuracy", *task.metrics)}
-    for group in sorted(set(groups or ())):
-        members = [i for i, name in enumerate(groups or ()) if name == group]
+    result = {name: _CLASS_METRICS[name](predicted, expected) for name in ("accuracy", *names)}
+    for group in sorted(set(groups)):
+        members = [i for i, name in enumerate(groups) if name == group]
         right = sum(predicted[i] == expected[i] for i in members)
         result[f"accuracy_{group}"] = right / len(members)
     return result
+
+
+def number_metrics(predictions: Sequence[float], labels: Sequence[float]) -> dict[str, float]:
+    """The correlations of numbers."""
+    return {
+        "pearson": _correlation(stats.pearsonr, predictions, labels),
+        "spearman": _correlation(stats.spearmanr, predictions, labels),
+    }
 
 
 def ordinal_metrics(
@@ -116,6 +87,12 @@ def label_set_metrics(
     }
 
 
+def with_best_thresholds(parts: Sequence[Probabilities]) -> tuple[list[Probabilities], tuple[float, ...]]:
+    """Predictions of several labels with the thresholds that are best for them, and these thresholds."""
+    thresholds = best_thresholds(parts)
+    return [dataclasses.replace(part, thresholds=thresholds) for part in parts], thresholds
+
+
 def best_thresholds(parts: Sequence[Probabilities]) -> tuple[float, ...]:
     """For each class, the lowest probability at which an example gets it, chosen for the best F1 over all parts
     together.
@@ -139,59 +116,8 @@ def _best_threshold(scores: np.ndarray, expected: np.ndarray) -> float:
     return float((thresholds[best] + (thresholds[best - 1] if best else 0.0)) / 2)
 
 
-def words_metrics(predictions: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Accuracy of words' labels; precision, recall and F1 of whole entities, counted as conlleval does.
-
-    Labels without B- and I- (such as parts of speech) mark no entities. Precision, recall and F1 are then
-    scikit-learn's macro averages over labels.
-    """
-    expected = [label for sentence in labels for label in sentence]
-    predicted = [label for sentence in predictions for label in sentence]
-    result = {"accuracy": _accuracy(predicted, expected)}
-    if not _has_entities(expected):
-        precision, recall, _, _ = metrics.precision_recall_fscore_support(
-            expected, predicted, average="macro", zero_division=0
-        )
-        scores = {"precision": precision, "recall": recall, "f1": _macro_f1(predicted, expected)}
-        return result | {name: float(score) for name, score in scores.items()}
-    pairs = [(_entities(p), _entities(e)) for p, e in zip(predictions, labels, strict=True)]
-    common = sum(len(ours & gold) for ours, gold in pairs)
-    ours, gold = (sum(map(len, side)) for side in zip(*pairs, strict=True))
-    return result | {
-        "precision": common / max(1, ours),
-        "recall": common / max(1, gold),
-        "f1": 2 * common / max(1, ours + gold),
-    }
-
-
-def _has_entities(labels: Sequence[str]) -> bool:
-    """Whether labels have the form B-PER, I-PER (or E-, S-, L-, U-) and O."""
-    return any(label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") for label in labels)
-
-
-def _entities(labels: Sequence[str]) -> set[tuple[str, int, int]]:
-    """The entities of a sentence as (kind, begin, end), by conlleval's rules for IOB1, IOB2, IOBES and BILOU.
-
-    A word continues the entity of the word before it if both have the same kind, the word before may be continued
-    (B-, I-) and this one may continue (I-, E-, L-). Any other word with a kind begins an entity.
-
-    >>> sorted(_entities(["B-PER", "I-PER", "I-LOC", "O", "I-LOC"]))
-    [('LOC', 2, 3), ('LOC', 4, 5), ('PER', 0, 2)]
-    """
-    entities, begin, mark_before, kind_before = set(), 0, "O", ""
-    for i, label in enumerate([*labels, "O"]):
-        mark, kind = (label[0], label.partition("-")[2]) if label[1:2] == "-" else ("I", label)
-        kind = "" if label == "O" else kind
-        if kind == kind_before and mark_before in "BI" and mark in "IEL":
-            mark_before = mark
-            continue
-        if kind_before:
-            entities.add((kind_before, begin, i))
-        begin, mark_before, kind_before = i, mark, kind
-    return entities
-
-
-def _accuracy(predicted: list[str], expected: list[str]) -> float:
+def accuracy(predicted: list[str], expected: list[str]) -> float:
+    """The share of right classes."""
     return float(metrics.accuracy_score(expected, predicted))
 
 
@@ -201,7 +127,8 @@ def _f1_of_one(predicted: list[str], expected: list[str]) -> float:
     return float(metrics.f1_score(*positive, zero_division=0))
 
 
-def _macro_f1(predicted: list[str], expected: list[str]) -> float:
+def macro_f1(predicted: list[str], expected: list[str]) -> float:
+    """The mean of the classes' F1."""
     return float(metrics.f1_score(expected, predicted, average="macro", zero_division=0))
 
 
@@ -212,7 +139,7 @@ def _matthews(predicted: list[str], expected: list[str]) -> float:
 
 
 _CLASS_METRICS: Mapping[str, Callable[[list[str], list[str]], float]] = MappingProxyType(
-    {"accuracy": _accuracy, "f1": _f1_of_one, "macro_f1": _macro_f1, "matthews": _matthews}
+    {"accuracy": accuracy, "f1": _f1_of_one, "macro_f1": macro_f1, "matthews": _matthews}
 )
 
 

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from albert_tf.tasks.examples import Problems, WordsExample, shown
+from albert_tf.tasks.problems import Problems, shown
 from albert_tf.tasks.tables import read_unpacked
+from albert_tf.tasks.words.rows import WordsExample
 
+CONLL_SUFFIXES = ("", ".conll", ".conllu", ".txt", ".bio", ".iob", ".tsv")
 _DOCUMENT = "-DOCSTART-"
 _ID = re.compile(r"\d+([-.]\d+)?")  # of CoNLL-U; 1-2 is a contraction of two words, 1.1 an omitted word
 _UNIVERSAL_COLUMNS = 10  # of CoNLL-U: ID, FORM, LEMMA, UPOS and others

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from albert_tf.checkpoints.names import TOKEN_HEAD
+from albert_tf.checkpoints.names import TOKEN_HEAD, WORD_CLASSES
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.heads import LinearHead
 from albert_tf.tasks.linear_task_model import LinearTaskModel
 from albert_tf.tasks.preprocessor import as_rows
-from albert_tf.tasks.string_batches import are_strings, is_empty
-from albert_tf.tasks.task_outputs import word_probabilities
+from albert_tf.tasks.string_batches import are_strings, has_labels, is_dataset_of_strings, is_empty
+from albert_tf.tasks.words.features import WordsPreprocessor
+from albert_tf.tasks.words.labels import word_probabilities
 from data_prep.errors import InputError
 
 
@@ -36,7 +37,8 @@ class TokenClassifier(LinearTaskModel):
     3
     """
 
-    default_name, kind = "token_classifier", "token_classification"
+    default_name, kind, use = "token_classifier", "token_classification", WORD_CLASSES
+    preprocessor_class = WordsPreprocessor
     has_token_outputs = True
     head_part = TOKEN_HEAD
     classifier: LinearHead
@@ -84,6 +86,15 @@ class TokenClassifier(LinearTaskModel):
             )
             for words, example, row in zip(as_rows(x), features, rows, strict=True)
         ]
+
+    def mapped(self, x):
+        """As in `StringModel`; InputError for strings with labels, which tokens need."""
+        if is_dataset_of_strings(x) and has_labels(x):
+            raise InputError(
+                "Datasets of words have no labels for each token. Pass lists of words and labels, or a dataset of "
+                "ids and labels."
+            )
+        return super().mapped(x)
 
     def labels_of(self, x, y, sample_weight):
         """Nonnegative labels (B, T), and weights (B, T) that are 0 for tokens that do not count."""

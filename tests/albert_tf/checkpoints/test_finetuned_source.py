@@ -24,7 +24,7 @@ def test_the_encoder_of_every_task_is_read(name, model_file, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
     assert loaded.vocabulary is not None
     assert loaded.vocabulary.content == model_file.read_bytes()
-    assert loaded.head.kinds == (model.kind,)
+    assert loaded.head.kind == model.kind
     assert loaded.head.labels == model.labels
     assert loaded.head.dropout == 0.1
 

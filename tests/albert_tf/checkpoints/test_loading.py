@@ -24,7 +24,7 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.model.weights import variables_by_name, weights_of
 from albert_tf.runtime.pretrained import load_pretrained
-from albert_tf.tasks.task_models import TextClassifier
+from albert_tf.tasks.texts.model import TextClassifier
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.initial_weights import load_weights_into
 from albert_tf.training.weights import load_weights

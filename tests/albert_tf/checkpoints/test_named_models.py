@@ -17,7 +17,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.model.weights import weights_of
 from albert_tf.parameters import count_parameters
 from albert_tf.runtime.pretrained import load_pretrained
-from albert_tf.tasks.task_models import TextClassifier
+from albert_tf.tasks.texts.model import TextClassifier
 from albert_tf.training.initial_weights import load_weights_into
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.random_models import (

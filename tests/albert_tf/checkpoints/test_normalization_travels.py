@@ -16,7 +16,7 @@ from albert_tf.conversion.convert import convert, write_keras
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.run_folder import write_run_folder
 from albert_tf.runtime.pretrained import load_pretrained
-from albert_tf.tasks.preprocessor import TextPreprocessor
+from albert_tf.tasks.texts.features import TextPreprocessor
 from albert_tf.training.initial_weights import load_weights_into
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest

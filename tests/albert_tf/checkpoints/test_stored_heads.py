@@ -16,7 +16,9 @@ from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.runtime.pretrained import load_pretrained
-from albert_tf.tasks.task_models import TASK_MODELS
+from albert_tf.tasks.kinds import find_kind
+from albert_tf.tasks.open_task import kinds_of
+from albert_tf.tasks.spans.model import QuestionAnswering
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
@@ -71,7 +73,12 @@ def random_head(size: HeadSize, *kinds: str, labels=(), dropout=None) -> Head:
     rng = np.random.default_rng(7)
     rows = [row for row in parameters(CONFIG, "keras", size) if row.part == size.part]
     weights = {row.ours: rng.standard_normal(row.shape).astype("float32") for row in rows}
-    return Head(size, kinds, weights, labels, dropout)
+    uses = tuple(filter(None, (find_kind(kind).use for kind in kinds)))
+    return Head(size, uses, weights, labels, dropout, kind=kinds[0] if len(kinds) == 1 else "")
+
+
+def kinds_in(head: Head) -> tuple[str, ...]:
+    return tuple(kind.name for kind in kinds_of(head))
 
 
 def stored_with(head: Head) -> StoredModel:
@@ -106,7 +113,7 @@ def test_tf1_names_and_shapes_are_googles(size):
 def test_fine_tuned_checkpoints_of_the_original_are_read_and_written(size, scope, tmp_path):
     expected = write_google(tmp_path / "tf1", size, scope=scope)
     stored = read(tmp_path / "tf1")
-    assert (stored.head.size, stored.head.kinds, stored.head.labels) == (size, KINDS[size], ())
+    assert (stored.head.size, kinds_in(stored.head), stored.head.labels) == (size, KINDS[size], ())
     assert_same_weights(stored.weights, random_weights(CONFIG, "masked_lm", "sentence_order"))
     (tmp_path / "again").mkdir()
     write_tf1(stored, tmp_path / "again")
@@ -121,7 +128,7 @@ def test_every_head_leaves_the_encoder_for_other_tasks(tmp_path):
     write_google(tmp_path, HeadSize("conditional_span_head", 0))
     loaded = load_pretrained(tmp_path)
     assert loaded.missing == ("masked_lm", "sentence_order")
-    assert loaded.head.kinds == ("question_answering",)
+    assert kinds_in(loaded.head) == ("question_answering",)
 
 
 def test_two_heads_and_wrong_shapes_are_refused(tmp_path):
@@ -158,7 +165,7 @@ def test_ordered_classes_become_classes(tmp_path):
     head = random_head(HeadSize("sequence_head", 3), "ordinal_classification", labels=("1", "2", "3"))
     write_huggingface(stored_with(head), tmp_path)
     stored = read(tmp_path)
-    assert (stored.head.kinds, stored.head.labels) == (("classification",), ("1", "2", "3"))
+    assert (kinds_in(stored.head), stored.head.labels) == (("classification",), ("1", "2", "3"))
 
 
 @pytest.mark.parametrize("kind", HUGGING_FACE)
@@ -173,7 +180,7 @@ def test_hugging_face_directories_are_written_and_read(kind, tmp_path):
     np.testing.assert_array_equal(tensors[f"{name}.weight"], kernel.T)
     assert {key for key in tensors if not key.startswith("albert.")} == {f"{name}.weight", f"{name}.bias"}
     stored = read(tmp_path / "hf")
-    assert (stored.head.size, stored.head.kinds, stored.head.dropout) == (size, (kind,), 0.25)
+    assert (stored.head.size, kinds_in(stored.head), stored.head.dropout) == (size, (kind,), 0.25)
     assert stored.head.labels == head.labels
     assert_same_weights(stored.head.weights, head.weights)
 
@@ -190,7 +197,7 @@ def test_hugging_face_configurations_say_what_the_outputs_mean(tmp_path):
 
 def test_what_hugging_face_leaves_out_of_a_configuration(tmp_path):
     write_hugging_face(tmp_path / "number", "regression", problem_type=None, id2label=None)
-    assert read(tmp_path / "number").head.kinds == ("regression",)
+    assert kinds_in(read(tmp_path / "number").head) == ("regression",)
     write_hugging_face(tmp_path / "classes", "classification", problem_type=None, id2label=None)
     assert read(tmp_path / "classes").head.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
@@ -274,7 +281,7 @@ def test_the_head_of_squad2_computes_what_the_original_does(tmp_path):
     """The original's formulas (squad_utils.py) in NumPy, under its names; its logit is of "impossible"."""
     size = HeadSize("conditional_span_head", 0)
     arrays = write_google(tmp_path, size)
-    model = TASK_MODELS["question_answering"].from_stored(read(tmp_path))
+    model = QuestionAnswering.from_stored(read(tmp_path))
     sequence = np.random.default_rng(1).standard_normal((2, 5, H)).astype("float32")
     starts, nothing = np.array([1, 3]), np.zeros((2, 5), "int32")
     outputs = model.span(sequence, nothing, start_positions=starts)
@@ -298,7 +305,7 @@ def test_the_head_of_squad2_returns_to_the_original(tmp_path):
     """Through the file of a task model, which holds one of its layers as two, and the opposite of a logit."""
     size = HeadSize("conditional_span_head", 0)
     arrays = write_google(tmp_path / "tf1", size)
-    TASK_MODELS["question_answering"].from_stored(read(tmp_path / "tf1")).save(tmp_path / "model.keras")
+    QuestionAnswering.from_stored(read(tmp_path / "tf1")).save(tmp_path / "model.keras")
     back = to_theirs(read(tmp_path / "model.keras").head.weights, CONFIG, "tf1", size)
     assert_same_weights({name: back[name] for name in arrays}, arrays)
 

@@ -13,7 +13,7 @@ from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW
 from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.task import find_task
-from albert_tf.tasks.task_models import TextClassifier
+from albert_tf.tasks.texts.model import TextClassifier
 from tests.reference.positions import tiled_rows
 
 CONFIG = AlbertConfig(

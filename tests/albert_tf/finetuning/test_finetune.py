@@ -17,7 +17,7 @@ from albert_tf import TextClassifier, load_adapters, save_adapters
 from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.runtime.pretrained import load_pretrained
-from albert_tf.tasks.run_predictions import read_n_best
+from albert_tf.tasks.spans.answer_files import read_n_best
 from albert_tf.training.held_out import HeldOut
 from tests.albert_tf.tasks.files import CONFIG, sentences, write_checkpoint
 from tests.interrupted import run_until_ctrl_c

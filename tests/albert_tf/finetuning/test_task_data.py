@@ -13,10 +13,11 @@ from albert_tf.finetuning.task_data import (
     warning_of_many_classes,
     with_class_weights,
 )
-from albert_tf.tasks.examples import Problems, TextExample
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.splits import EncodedSplit
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
+from albert_tf.tasks.texts.rows import TextExample
 from data_prep.errors import InputError
 
 

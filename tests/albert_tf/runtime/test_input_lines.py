@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from albert_tf.runtime import input_lines
 from albert_tf.runtime.input_lines import UNNAMED, InputLines
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.task import own_data_task
+from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError
 
 OWN = Columns.named("text_a=review,label=stars")
-TEXT = own_data_task("classification")
+TEXT = find_task("classification")
 
 
 def texts(content: str, columns: Columns = OWN, line_format="auto", named=UNNAMED) -> list[tuple]:
@@ -122,7 +122,7 @@ def test_a_quote_that_is_open_for_too_long(monkeypatch):
     ],
 )
 def test_tables_of_other_tasks(kind, lines, expected):
-    (example,) = InputLines(own_data_task(kind), Columns()).examples(lines)
+    (example,) = InputLines(find_task(kind), Columns()).examples(lines)
     assert expected.items() <= vars(example).items()
 
 

@@ -15,7 +15,7 @@ from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.portable_task_model import PortableTaskModel
 from albert_tf.runtime.predictor import Predictor
-from albert_tf.tasks.examples import QuestionExample
+from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.splits import BatchSize
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary

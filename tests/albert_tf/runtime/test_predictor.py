@@ -11,10 +11,12 @@ import pytest
 from albert_cli import cli
 from albert_tf.finetuning.seed_folder import load_task_model
 from albert_tf.runtime.finetuned import read_finetuned
-from albert_tf.runtime.predictor import Predictor, lines_of_predictions, predict_stream
-from albert_tf.tasks.examples import QuestionExample
-from albert_tf.tasks.run_predictions import read_n_best, read_probabilities
+from albert_tf.runtime.predictor import Predictor, predict_stream
+from albert_tf.tasks.probabilities import read_probabilities
+from albert_tf.tasks.spans.answer_files import read_n_best
 from albert_tf.tasks.spans.answers import Answer, SquadPredictions
+from albert_tf.tasks.spans.kind import SPANS
+from albert_tf.tasks.spans.rows import QuestionExample
 
 pytestmark = pytest.mark.slow
 
@@ -203,7 +205,7 @@ def test_no_answer_has_no_probability():
     """The probability is that of the best text, which the threshold rejects."""
     found = SquadPredictions({"1": [Answer("sea", 4, 1.0, 2.0, 3.0)]}, {"1": 0.5})
     examples = [QuestionExample("1", "what?", "the sea")]
-    (none,), (some,) = (list(lines_of_predictions(examples, found, threshold)) for threshold in (0.0, 1.0))
+    (none,), (some,) = (list(SPANS.lines(examples, found, threshold)) for threshold in (0.0, 1.0))
     assert none == {"answer": "", "null_odds": 0.5}
     assert some == {"answer": "sea", "probability": 1.0, "answer_start": 4, "null_odds": 0.5}
 

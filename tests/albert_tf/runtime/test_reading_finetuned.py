@@ -20,7 +20,7 @@ from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.conversion.convert import convert
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.runtime.finetuned import read_finetuned
-from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.texts.kind import NUMBERS
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import task_evaluation
@@ -124,7 +124,7 @@ def data(tmp_path):
 def test_texts_are_cut_as_in_training(name, lengths, model_file, tmp_path):
     """After `from_pretrained` and a conversion to .keras, unless another length is given."""
     model_class, vocabulary = CASES[name].model, Vocabulary.read(model_file)
-    preprocessor = PREPROCESSORS[model_class.kind](vocabulary, **lengths)
+    preprocessor = model_class.preprocessor_class(vocabulary, **lengths)
     assert preprocessor.lengths == lengths
     (tmp_path / "run").mkdir()
     CASES[name].build(None, preprocessor=preprocessor).save(tmp_path / "run" / "model.keras")
@@ -337,9 +337,7 @@ def test_what_files_leave_open(sources, model_file, tmp_path, capfd):
         capfd, *predict
     )
     flags = SourceFlags(str(elsewhere), str(model_file))
-    assert (
-        read_finetuned(folder, flags, "regression").preprocessor.vocabulary.content == model_file.read_bytes()
-    )
+    assert read_finetuned(folder, flags, NUMBERS).preprocessor.vocabulary.content == model_file.read_bytes()
     assert "--labels needs a model with classes" in refused(capfd, *predict, "--labels=a,b")
     run = f"--model_dir={sources('text')}"
     assert "--labels must name each class of the head, 2. Received a." in refused(

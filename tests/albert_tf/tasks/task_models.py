@@ -26,7 +26,6 @@ from albert_tf import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.tasks.preprocessor import PREPROCESSORS
 from albert_tf.tasks.replicas import masks_of_replica
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -80,7 +79,7 @@ class Case:
             lengths = {"max_seq_length": self.max_seq_length}
             if self.model is QuestionAnswering:
                 lengths |= {"max_query_length": 10, "doc_stride": 5}
-            arguments["preprocessor"] = PREPROCESSORS[self.model.kind](Vocabulary.read(vocabulary), **lengths)
+            arguments["preprocessor"] = self.model.preprocessor_class(Vocabulary.read(vocabulary), **lengths)
         encoder = AlbertEncoder(config, seed=seed)
         return self.model(encoder, classifier_dropout=dropout, seed=seed, **self.arguments, **arguments)
 

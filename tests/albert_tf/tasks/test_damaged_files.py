@@ -6,13 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tasks.examples import Problems
-from albert_tf.tasks.features import choice_features, text_features, word_features
 from albert_tf.tasks.own_data import labels_of
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.spans.windows import question_windows
-from albert_tf.tasks.task import TASKS
+from albert_tf.tasks.task import all_tasks
 from data_prep.errors import InputError
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.slow
 
@@ -78,23 +77,17 @@ def altered(draw, value):
 @pytest.mark.parametrize("suffix", FILES)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_examples_or_an_input_error(suffix, data, tmp_path, tokenizer):
+def test_examples_or_an_input_error(suffix, data, tmp_path, model_file):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(data.draw(damaged(FILES[suffix])))
-    task = data.draw(st.sampled_from(list(TASKS.values())))
+    task = data.draw(st.sampled_from(list(all_tasks().values())))
     try:
         examples = read_examples(task, path, data.draw(st.sampled_from(["train", "dev", "test"])), Problems())
     except InputError:
         return
     assert examples
-    if task.kind == "question_answering":
-        for example in examples:
-            for window in question_windows([example], tokenizer, 40, 8, 8):
-                window.text(example.context, 0, -1).encode("utf-8")
-    elif task.kind == "multiple_choice":
-        choice_features(examples, tokenizer, 32)
-    elif task.kind == "token_classification":
-        word_features(examples, tokenizer, 32, labels_of(examples))
-    else:
-        labels = () if task.kind == "regression" else task.labels or labels_of(examples)
-        text_features(examples, tokenizer, 32, labels)
+    labels = task.labels or (labels_of(task.kind, examples) if task.kind.has_classes else ())
+    split = task.kind.preprocessor(Vocabulary.read(model_file), 40).split("train", examples, labels)
+    for window in split.windows:
+        context = next(example.context for example in examples if example.id == window.example_id)
+        window.text(context, 0, -1).encode("utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.tasks.examples import Problems
+from albert_tf.tasks.problems import Problems
 from data_prep.errors import InputError
 
 

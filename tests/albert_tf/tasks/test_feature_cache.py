@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from albert_tf.tasks.examples import QuestionExample
-from albert_tf.tasks.feature_cache import cached_features, cached_windows
-from albert_tf.tasks.spans.windows import question_windows
+from albert_tf.tasks.feature_cache import cached_features
+from albert_tf.tasks.spans.features import QuestionPreprocessor
+from albert_tf.tasks.spans.rows import QuestionExample
+from data_prep.tokenizers.vocabulary import Vocabulary
 
 LENGTHS = (24, 8, 6)
 
@@ -22,7 +23,7 @@ def features():
     ]
 
 
-def never():
+def never(*_):
     raise AssertionError("made again")
 
 
@@ -38,25 +39,25 @@ def assert_same(received, expected):
 
 def test_a_second_call_reads_the_file(tmp_path):
     folder = tmp_path / "cache"
-    assert_same(cached_features(folder, "train", {"a": 1}, features), features())
-    assert_same(cached_features(folder, "train", {"a": 1}, never), features())
+    assert_same(cached_features(folder / "train", {"a": 1}, features), features())
+    assert_same(cached_features(folder / "train", {"a": 1}, never), features())
     assert [path.suffix for path in folder.iterdir()] == [".npz"]
 
 
 @pytest.mark.parametrize("key", [{"a": 2}, {"b": 1}, None])
 def test_another_key_gives_another_file(tmp_path, key):
-    cached_features(tmp_path, "train", {"a": 1}, features)
+    cached_features(tmp_path / "train", {"a": 1}, features)
     with pytest.raises(AssertionError, match="made again"):
-        cached_features(tmp_path, "train", key, never)
+        cached_features(tmp_path / "train", key, never)
 
 
 def test_no_folder_no_file():
-    assert_same(cached_features(None, "train", {}, features), features())
+    assert_same(cached_features(None, {}, features), features())
 
 
 def test_an_empty_list_is_cached(tmp_path):
-    assert cached_features(tmp_path, "train", {}, list) == []
-    assert cached_features(tmp_path, "train", {}, never) == []
+    assert cached_features(tmp_path / "train", {}, list) == []
+    assert cached_features(tmp_path / "train", {}, never) == []
 
 
 def unknown_compression(data):
@@ -69,29 +70,30 @@ def unknown_compression(data):
     [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"x" * 99, unknown_compression],
 )
 def test_a_damaged_file_is_replaced(tmp_path, damage):
-    cached_features(tmp_path, "train", {}, features)
+    cached_features(tmp_path / "train", {}, features)
     [path] = tmp_path.iterdir()
     path.write_bytes(damage(path.read_bytes()))
-    assert_same(cached_features(tmp_path, "train", {}, features), features())
-    assert_same(cached_features(tmp_path, "train", {}, never), features())
+    assert_same(cached_features(tmp_path / "train", {}, features), features())
+    assert_same(cached_features(tmp_path / "train", {}, never), features())
 
 
 def test_a_failure_leaves_no_file(tmp_path):
     with pytest.raises(AssertionError):
-        cached_features(tmp_path, "train", {}, never)
+        cached_features(tmp_path / "train", {}, never)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_windows(tmp_path, tokenizer, monkeypatch):
+def test_windows(tmp_path, model_file, monkeypatch):
     context = "The captain painted 300 apples. " * 4
     examples = [
         QuestionExample("ä1", "Who?", context, ("captain",), (4,)),
         QuestionExample("2", "Why was that?", "Nobody noticed.", (), (), True),
     ]
-    made = question_windows(examples, tokenizer, *LENGTHS)
-    first = cached_windows(tmp_path, "dev", examples, tokenizer, *LENGTHS)
-    monkeypatch.setattr("albert_tf.tasks.feature_cache.question_windows", never)
-    again = cached_windows(tmp_path, "dev", examples, tokenizer, *LENGTHS)
+    preprocessor = QuestionPreprocessor(Vocabulary.read(model_file), *LENGTHS)
+    made = preprocessor.windows(examples)
+    first = preprocessor.split("dev", examples, cache=tmp_path / "dev").windows
+    monkeypatch.setattr(preprocessor, "windows", never)
+    again = preprocessor.split("dev", examples, cache=tmp_path / "dev").windows
     for windows in (first, again):
         assert len(windows) == len(made) > 3
         for one, other in zip(windows, made, strict=True):
@@ -100,6 +102,7 @@ def test_windows(tmp_path, tokenizer, monkeypatch):
                 assert values.dtype.kind == expected.dtype.kind
                 assert values.tolist() == expected.tolist()
     monkeypatch.undo()
-    cached_windows(tmp_path, "dev", examples[:1], tokenizer, *LENGTHS)
-    cached_windows(tmp_path, "dev", examples, tokenizer, 24, 8, 5)
+    preprocessor.split("dev", examples[:1], cache=tmp_path / "dev")
+    other = QuestionPreprocessor(Vocabulary.read(model_file), 24, 8, 5)
+    other.split("dev", examples, cache=tmp_path / "dev")
     assert len(list(tmp_path.iterdir())) == 3

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.tasks.examples import ChoiceExample, TextExample, WordsExample
-from albert_tf.tasks.features import asked, choice_features, pair_lengths, text_features, word_features
+from albert_tf.tasks.choice.features import asked, choice_features
+from albert_tf.tasks.choice.rows import ChoiceExample
+from albert_tf.tasks.features import pair_lengths
+from albert_tf.tasks.texts.features import text_features
+from albert_tf.tasks.texts.rows import TextExample
+from albert_tf.tasks.words.features import word_features
+from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
 

@@ -2,7 +2,9 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.tasks.heads import IMPOSSIBLE, ConditionalSpanHead, LinearHead, SpanHead
+from albert_tf.tasks.features import IMPOSSIBLE
+from albert_tf.tasks.heads import LinearHead
+from albert_tf.tasks.spans.heads import ConditionalSpanHead, SpanHead
 from tests.reference import heads as reference
 
 B, T, K = 3, 11, 5

@@ -7,7 +7,7 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.splits import by_row, mean_loss
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
-from albert_tf.tasks.task_models import TextClassifier
+from albert_tf.tasks.texts.model import TextClassifier
 from tests.albert_tf.tasks.task_models import CASES
 
 pytestmark = pytest.mark.slow

@@ -8,12 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from albert_tf.tasks.choice.rows import ChoiceExample, option_number
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample, WordsExample
 from albert_tf.tasks.own_data import labels_of
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.task import find_task
-from albert_tf.tasks.texts.rows import as_list, option_number
+from albert_tf.tasks.texts.kind import CLASSES, LABEL_SETS
+from albert_tf.tasks.texts.rows import TextExample
+from albert_tf.tasks.values import as_list
+from albert_tf.tasks.words.kind import WORDS
+from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 
 
@@ -71,8 +77,8 @@ def test_labels_of_any_type_become_names(tmp_path):
     )
     examples, _ = read("classification", path)
     assert [example.label for example in examples] == ["10", "9", "9", "true", "0"]
-    assert labels_of(examples[:3]) == ("9", "10")
-    assert labels_of(examples) == ("0", "10", "9", "true")
+    assert labels_of(CLASSES, examples[:3]) == ("9", "10")
+    assert labels_of(CLASSES, examples) == ("0", "10", "9", "true")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +134,9 @@ def test_spellings_of_one_class(tmp_path, task, given, expected):
     examples, problems = read(task, write(tmp_path / "train.csv", rows))
     assert [example.label for example in examples] == expected
     assert list(problems.counts) in ([], ["no label, left out"])
-    again, _ = read(task, write(tmp_path / "dev.csv", rows), "dev", labels=labels_of(examples))
+    again, _ = read(
+        task, write(tmp_path / "dev.csv", rows), "dev", labels=labels_of(find_task(task).kind, examples)
+    )
     assert again == examples
 
 
@@ -162,7 +170,7 @@ def test_several_labels_of_a_text(tmp_path):
         assert examples[0].label == expected
         assert [example.label for example in examples[1:3]] == [("y", "2"), ()]
     assert examples[3].label == ("x;x",)
-    assert labels_of(examples) == ("2", "2;y", "x", "x;x", "y")
+    assert labels_of(LABEL_SETS, examples) == ("2", "2;y", "x", "x;x", "y")
     path = write(tmp_path / "dev.jsonl", [{"text": "a", "labels": ["x", "z"]}, {"text": "b", "labels": []}])
     examples, problems = read("multi-label-classification", path, "dev", labels=("x", "y"))
     assert [example.label for example in examples] == [()]
@@ -412,7 +420,7 @@ def test_words(tmp_path):
         "token-classification", write(tmp_path / "train.jsonl", rows), labels=("B", "I", "3")
     )
     assert examples == [WordsExample("0", ("New", "York"), ("B", "I")), WordsExample("4", ("b",), ("3",))]
-    assert labels_of(examples) == ("3", "B", "I")
+    assert labels_of(WORDS, examples) == ("3", "B", "I")
     assert dict(problems.counts) == {
         "labels that are not one for each word, left out": 1,
         "words that are not a list of texts, left out": 1,

@@ -1,26 +1,22 @@
 """Predictions in the forms of benchmarks; errors name the line or id."""
 
+import numpy as np
 import pytest
 
-from albert_tf.tasks.prediction_files import (
-    read_answers,
-    read_labels,
-    read_letters,
-    read_numbers,
-    read_odds,
-    read_word_labels,
-    write_predictions,
-)
+from albert_tf.tasks.prediction_files import as_tsv, read_labels, read_numbers
+from albert_tf.tasks.probabilities import Probabilities
+from albert_tf.tasks.spans.answer_files import read_answers, read_odds
+from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError
 from data_prep.files import write_json
 
 
 def test_tables_round_trip(tmp_path):
-    path = write_predictions(tmp_path, "RTE", "classification", {"0": "entailment", "1": "not_entailment"})
-    assert path.name == "RTE.tsv"
+    path = tmp_path / "RTE.tsv"
+    path.write_text(as_tsv({"0": "entailment", "1": "not_entailment"}))
     assert path.read_text() == "index\tprediction\n0\tentailment\n1\tnot_entailment\n"
     assert read_labels(path, ("entailment", "not_entailment")) == {"0": "entailment", "1": "not_entailment"}
-    path = write_predictions(tmp_path, "STS-B", "regression", {"0": 2.5, "1": -1 / 3})
+    path.write_text(as_tsv({"0": 2.5, "1": -1 / 3}))
     assert read_numbers(path) == {"0": 2.5, "1": -1 / 3}
 
 
@@ -65,7 +61,11 @@ def test_json_round_trip(tmp_path):
     write_json(path, {"q1": -1.5, "q2": 3})
     assert read_odds(path) == {"q1": -1.5, "q2": 3.0}
     write_json(path, {"q1": "A", "q2": "D"})
-    assert read_letters(path, 4) == {"q1": "A", "q2": "D"}
+    assert read_letters(path, "race") == {"q1": "A", "q2": "D"}
+
+
+def read_letters(path, task="multiple-choice"):
+    return find_task(task).kind.read_predictions(find_task(task), path)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_letters_are_limited_to_the_options(tmp_path):
     path = tmp_path / "predictions.json"
     path.write_text('{"a": "E"}')
     with pytest.raises(InputError, match="from A to D"):
-        read_letters(path, 4)
+        read_letters(path, "race")
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -112,10 +112,13 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_forms_of_other_benchmarks(tmp_path):
-    race = write_predictions(tmp_path, "race", "multiple_choice", {"x": "D", "y": "A"})
-    assert (race.name, race.read_text()) == ("race.json", '{\n  "x": "D",\n  "y": "A"\n}\n')
-    words = write_predictions(tmp_path, "words", "token_classification", {"0": ["B-PER", "O"]})
-    assert read_word_labels(words) == {"0": ["B-PER", "O"]}
+    one_hot = tuple(np.eye(4)[number] for number in (3, 0))
+    find_task("race").kind.keep(tmp_path, "race", Probabilities(("x", "y"), tuple("ABCD"), one_hot), None)
+    race = tmp_path / "race_predictions.json"
+    assert race.read_text() == '{\n  "x": "D",\n  "y": "A"\n}\n'
+    task = find_task("token-classification")
+    task.kind.keep(tmp_path, "words", Probabilities(("0",), ("O", "B-PER"), (np.eye(2)[::-1],)), None)
+    assert task.kind.read_predictions(task, tmp_path / "words_predictions.json") == {"0": ["B-PER", "O"]}
 
 
 def test_mistakes_are_reported_once(tmp_path):

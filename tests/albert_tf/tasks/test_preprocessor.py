@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from albert_tf.tasks.preprocessor import PREPROCESSORS
+from albert_tf.tasks.kinds import find_kind
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -14,7 +14,11 @@ QUESTION = (["a"], ["b"], [["a", "b"]])
 
 
 def features(kind: str, x, y=None):
-    return PREPROCESSORS[kind](VOCABULARY).features(x, y, CLASSES if kind.endswith("classification") else ())
+    return (
+        find_kind(kind)
+        .preprocessor(VOCABULARY)
+        .features(x, y, CLASSES if kind.endswith("classification") else ())
+    )
 
 
 @pytest.mark.parametrize("label", ["good", b"good", 1, 1.0])
@@ -27,7 +31,7 @@ def test_a_class_as_name_or_number(label):
 
 def test_a_class_that_the_number_of_another_names():
     """Numbers are names if all names are numbers, as of stars from 1 to 5; of other names they could be either."""
-    preprocessor, stars = PREPROCESSORS["classification"](VOCABULARY), tuple("12345")
+    preprocessor, stars = find_kind("classification").preprocessor(VOCABULARY), tuple("12345")
     for labels in ([1, 5], ["1", "5"], np.array([1.0, 5.0]), ["1.0", "5.0"]):
         assert [found["label"] for found in preprocessor.features(["a", "b"], labels, stars)] == [0, 4]
     with pytest.raises(InputError, match="must be one of 1, 2, 3, 4, 5. Received 0"):
@@ -40,7 +44,7 @@ def test_a_class_that_the_number_of_another_names():
 
 
 def test_truth_as_a_class():
-    preprocessor = PREPROCESSORS["classification"](VOCABULARY)
+    preprocessor = find_kind("classification").preprocessor(VOCABULARY)
     for classes, label, number in (
         (("True", "False"), True, 0),
         (("false", "true"), "True", 1),

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.tasks.run_predictions import (
+from albert_tf.tasks.probabilities import (
     Probabilities,
     probabilities_file,
     read_probabilities,

@@ -5,20 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
-from albert_tf.tasks.preprocessor import PREPROCESSORS, WordsPreprocessor
+from albert_tf.tasks.choice.features import ChoicePreprocessor
+from albert_tf.tasks.choice.rows import ChoiceExample
+from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.splits import (
     USUAL_SIZE,
     BatchSize,
     EncodedSplit,
-    as_split,
     by_row,
-    count_cut,
     numpy_batches,
     padded_batch,
 )
-from albert_tf.tasks.task import TASKS, find_task
+from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
+from albert_tf.tasks.texts.rows import TextExample
+from albert_tf.tasks.words.features import WordsPreprocessor
+from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -76,9 +78,8 @@ def test_labels_count_only_if_all_are_known(name, labels, tmp_path):
     """As in a test set, some of whose rows have one."""
     task = find_task(name)
     examples = [EXAMPLES[name](str(i), label) for i, label in enumerate(labels)]
-    for cache in (None, str(tmp_path)):
-        preprocessor = PREPROCESSORS[task.kind](VOCABULARY)
-        split = as_split(task, "test", examples, preprocessor, ("x", "y"), cache)
+    for cache in (None, tmp_path / "test"):
+        split = task.kind.preprocessor(VOCABULARY).split("test", examples, ("x", "y"), cache)
         (batch,) = numpy_batches(split)
         (same,) = bucketed_batches(split.features, 2, BatchOrder(None)).as_numpy_iterator()
         assert batch.keys() == same.keys() - {"sample_weight"}
@@ -89,7 +90,7 @@ def test_words_beyond_the_longest_sequence():
     """Of four words, [CLS] and [SEP] leave room for three."""
     examples = [WordsExample(str(words), ("a",) * words) for words in (1, 4)]
     preprocessor = WordsPreprocessor(VOCABULARY, 5)
-    split = as_split(TASKS["token-classification"], "dev", examples, preprocessor, ("x", "y"))
+    split = preprocessor.split("dev", examples, ("x", "y"))
     assert split.words_beyond == 1
     assert str(split) == "dev: 2 examples, 8 tokens, longest 5, words beyond it: 1"
 
@@ -103,11 +104,10 @@ def test_words_beyond_the_longest_sequence():
     ],
 )
 def test_texts_that_are_cut(name, make):
-    task = TASKS[name]
-    preprocessor = PREPROCESSORS[task.kind](VOCABULARY, 10)
+    preprocessor = find_task(name).kind.preprocessor(VOCABULARY, 10)
     for sizes, expected in (([4, 8], 0), ([9, 8, 40], 2), ([4], 0)):
-        split = as_split(task, "train", [make(size) for size in sizes], preprocessor, ("x", "y"))
-        assert count_cut(task, split, preprocessor, ("x", "y")) == expected
+        split = preprocessor.split("train", [make(size) for size in sizes])
+        assert preprocessor.count_cut(split) == expected
     assert preprocessor.max_seq_length == 10
 
 
@@ -147,12 +147,12 @@ def test_what_is_cached_depends_on_vocabulary_and_lengths(tmp_path):
         ),
     ):
         task, folder = find_task(name), tmp_path / name
-        make = PREPROCESSORS[task.kind]
+        make = task.kind.preprocessor
         preprocessors = [make(VOCABULARY, **each) for each in lengths]
         preprocessors += [make(vocabulary, **lengths[0]) for vocabulary in (keeps_case, other)]
         for preprocessor in preprocessors:
             made, cached = (
-                as_split(task, "dev", examples, preprocessor, (), cache) for cache in (None, str(folder))
+                preprocessor.split("dev", examples, (), cache) for cache in (None, folder / "dev")
             )
             for ours, theirs in zip(made.features, cached.features, strict=True):
                 assert ours.keys() == theirs.keys()
@@ -167,9 +167,7 @@ def test_options_have_letters():
     with pytest.raises(
         InputError, match="at most 26 options, whose predictions are letters. Received one with 27"
     ):
-        as_split(
-            find_task("multiple-choice"), "test", [example], PREPROCESSORS["multiple_choice"](VOCABULARY), ()
-        )
+        ChoicePreprocessor(VOCABULARY).split("test", [example])
 
 
 def test_an_empty_batch_is_refused():

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.preprocessor import PREPROCESSORS
 from albert_tf.tasks.string_batches import (
     for_class_weight,
     map_strings,
@@ -15,6 +14,7 @@ from albert_tf.tasks.string_batches import (
     without_strings,
 )
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
+from albert_tf.tasks.texts.features import TextPreprocessor
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.tasks.task_models import CASES
@@ -22,7 +22,7 @@ from tests.albert_tf.tasks.task_models import CASES
 
 @pytest.fixture(scope="module")
 def preprocessor(model_file):
-    return PREPROCESSORS["classification"](Vocabulary.read(model_file))
+    return TextPreprocessor(Vocabulary.read(model_file))
 
 
 def test_a_dataset_with_columns_by_name_is_refused(preprocessor):
@@ -52,7 +52,7 @@ def test_labels_and_weights_leave_the_dict_for_class_weights():
 @pytest.mark.parametrize("name", CASES)
 def test_one_batch_has_the_arrays_of_a_stream(name, model_file):
     case = CASES[name]
-    preprocessor = PREPROCESSORS[case.model.kind](Vocabulary.read(model_file), max_seq_length=40)
+    preprocessor = case.model.preprocessor_class(Vocabulary.read(model_file), max_seq_length=40)
     features = preprocessor.features(case.x, case.y, case.arguments.get("labels", ()))
     (expected,) = bucketed_batches(features, len(features), BatchOrder(None)).as_numpy_iterator()
     x, y, weights = one_batch(features, np.arange(len(features)))

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import Problems, Split
+from albert_tf.tasks.kind import Split
 from albert_tf.tasks.own_data import examples_of_rows
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.tables import read_table
 from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError

@@ -2,11 +2,11 @@
 
 import pytest
 
-from albert_tf.tasks.task import TASKS, find_task
+from albert_tf.tasks.task import all_tasks, find_task
 from data_prep.errors import InputError
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", all_tasks())
 def test_every_task_is_found_by_its_name(name):
     assert find_task(name.upper()).name == name
     assert find_task(name.replace("-", "_")).name == name
@@ -27,7 +27,7 @@ def test_an_unknown_name():
 
 
 def test_own_data():
-    own = [task.name for task in TASKS.values() if task.is_own_data]
+    own = [task.name for task in all_tasks().values() if task.is_own_data]
     assert own == [
         "classification",
         "ordinal-classification",

@@ -6,20 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from albert_tf.tasks.examples import ChoiceExample, QuestionExample, TextExample, WordsExample
-from albert_tf.tasks.run_predictions import Probabilities
-from albert_tf.tasks.spans.answers import Answer, SquadPredictions
+from albert_tf.tasks.choice.rows import ChoiceExample
+from albert_tf.tasks.probabilities import Probabilities
+from albert_tf.tasks.spans.answers import EVEN_ODDS, Answer, SquadPredictions, null_threshold_of
+from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.splits import EncodedSplit
 from albert_tf.tasks.task import find_task
-from albert_tf.tasks.task_outputs import (
-    EVEN_ODDS,
-    main_metric_of,
-    metrics_of,
-    metrics_with_loss,
-    null_threshold_of,
-    predictions_of,
-    with_best_thresholds,
-)
+from albert_tf.tasks.texts.kind import LABEL_SETS
+from albert_tf.tasks.texts.rows import TextExample
+from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 
 LN3 = math.log(3.0)  # of logits 0 and ln 3, the probabilities are 1/4 and 3/4
@@ -28,7 +23,9 @@ LN3 = math.log(3.0)  # of logits 0 and ln 3, the probabilities are 1/4 and 3/4
 def predictions(task: str, examples, outputs, *, split="dev", features=(), labels=(), thresholds=()):
     model = SimpleNamespace(labels=labels, thresholds=thresholds)
     rows = [{"output": np.array(output, np.float32)} for output in outputs]
-    return predictions_of(find_task(task), EncodedSplit(split, examples, features), rows, model, 30)
+    return find_task(task).kind.predictions(
+        EncodedSplit(split, examples, features or [{}] * len(rows)), rows, model
+    )
 
 
 def assert_equal(found: Probabilities, ids, classes, values, labels, groups=None, thresholds=()):
@@ -80,7 +77,7 @@ def test_thresholds_are_the_best_for_all_parts_together():
         Probabilities(("0", "1"), ("x",), (np.array([high]), np.array([low])), (("x",), ()))
         for high, low in ((0.6, 0.2), (0.9, 0.4))
     )
-    parts, thresholds = with_best_thresholds([first, second])
+    parts, thresholds = LABEL_SETS.with_best_thresholds([first, second])
     assert thresholds == pytest.approx((0.5,))
     assert [part.thresholds for part in parts] == [thresholds] * 2
 
@@ -120,9 +117,11 @@ def test_the_loss_is_the_mean_over_the_weights_of_all_rows():
     found = predictions("classification", examples, [[1, 0]] * 3, labels=("x", "y"))
     split, task = EncodedSplit("dev", examples, ()), find_task("classification")
     rows = [{"loss": np.float32(loss), "loss_weight": np.float32(w)} for loss, w in ((2, 1), (0, 0), (4, 3))]
-    metrics = metrics_with_loss(task, [split], [found], 2 * rows)  # several windows may be one example's
+    metrics = task.kind.measure_with_loss(
+        task, [split], [found], 2 * rows
+    )  # several windows may be one example's
     assert (metrics["loss"], metrics["accuracy"], metrics["examples"]) == (1.5, 1.0, 3)
-    assert "loss" not in metrics_with_loss(task, [split], [found], [{}] * 3)
+    assert "loss" not in task.kind.measure_with_loss(task, [split], [found], [{}] * 3)
 
 
 def squad_metrics(task: str, *questions: QuestionExample) -> dict[str, float]:
@@ -132,7 +131,7 @@ def squad_metrics(task: str, *questions: QuestionExample) -> dict[str, float]:
     split = EncodedSplit("dev", questions, [])
     answerable = find_task(task).answerable
     predictions = SquadPredictions(n_best, null_odds if answerable else None)
-    return metrics_of(find_task(task), [split], [predictions])
+    return find_task(task).kind.measure(find_task(task), [split], [predictions])
 
 
 def test_questions_that_all_have_no_answer_can_be_scored():
@@ -160,7 +159,7 @@ def test_the_threshold_that_never_answers_is_kept_if_it_is_the_best():
 def test_the_best_weights_of_squad2_are_those_with_the_best_threshold():
     """Its F1 at even odds depends on how the answerability is calibrated, which the threshold corrects."""
     names = ("squad2.0", "squad1.1", "race", "cola", "sts-b")
-    assert [main_metric_of(find_task(name)) for name in names] == [
+    assert [find_task(name).main_metric for name in names] == [
         "best_f1", "f1", "accuracy", "matthews", "pearson"
     ]  # fmt: skip
 

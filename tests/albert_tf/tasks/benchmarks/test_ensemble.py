@@ -10,16 +10,15 @@ import pytest
 from hypothesis import strategies as st
 
 from albert_cli import cli
-from albert_tf.tasks.benchmarks.ensemble import average, average_answers
-from albert_tf.tasks.run_predictions import (
+from albert_tf.tasks.probabilities import (
     Probabilities,
+    average,
     probabilities_file,
-    read_n_best,
     read_probabilities,
-    write_answers,
     write_probabilities,
 )
-from albert_tf.tasks.spans.answers import Answer, SquadPredictions
+from albert_tf.tasks.spans.answer_files import read_n_best, write_answers
+from albert_tf.tasks.spans.answers import Answer, SquadPredictions, average_answers
 from data_prep.errors import InputError
 
 

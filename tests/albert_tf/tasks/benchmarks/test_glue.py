@@ -2,9 +2,10 @@
 
 import pytest
 
-from albert_tf.tasks.examples import Problems, TextExample
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.task import find_task
+from albert_tf.tasks.texts.rows import TextExample
 from data_prep.errors import InputError
 
 # task -> header of the training file, one of its rows and the example that it is

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from albert_tf.tasks.examples import ChoiceExample, Problems
+from albert_tf.tasks.choice.rows import ChoiceExample
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError

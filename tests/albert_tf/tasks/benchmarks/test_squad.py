@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.tasks.benchmarks.squad import answer_span, with_located_answers
-from albert_tf.tasks.examples import Problems, QuestionExample
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.rows import QuestionExample, answer_span, with_located_answers
 from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError
 

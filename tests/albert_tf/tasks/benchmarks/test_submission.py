@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from albert_cli import cli
+from albert_tf.tasks.benchmarks.glue import GLUE_FILES
 from albert_tf.tasks.benchmarks.submission import write_glue_zip
-from albert_tf.tasks.prediction_files import GLUE_FILES
-from albert_tf.tasks.run_predictions import Probabilities, probabilities_file, write_probabilities
-from albert_tf.tasks.task import TASKS
+from albert_tf.tasks.probabilities import Probabilities, probabilities_file, write_probabilities
+from albert_tf.tasks.task import BENCHMARKS
 from data_prep.errors import InputError
 
 
@@ -20,9 +20,9 @@ def runs(tmp_path):
     for name in GLUE_FILES:
         folders[name] = tmp_path / ("mnli" if name == "ax" else name)
         folders[name].mkdir(exist_ok=True)
-        classes = TASKS[name].labels
+        classes = BENCHMARKS[name].labels
         values = np.eye(len(classes))[[0, 1, 1]] if classes else np.array([0.5, 4.25, 3.0])
-        for split in TASKS[name].splits["test"]:
+        for split in BENCHMARKS[name].splits["test"]:
             probabilities = Probabilities(("0", "1", "2"), classes, tuple(values))
             write_probabilities(probabilities_file(folders[name], split), probabilities)
     return folders

@@ -4,10 +4,14 @@ import sys
 
 import pytest
 
+from albert_tf.tasks.choice.rows import ChoiceExample
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import ChoiceExample, Problems, QuestionExample, TextExample, WordsExample
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.task import find_task
+from albert_tf.tasks.texts.rows import TextExample
+from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 
 tfds = pytest.importorskip("tensorflow_datasets", reason="no tensorflow-datasets")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from albert_tf.tasks.examples import QuestionExample
 from albert_tf.tasks.spans.answers import Answer, predict_answers, window_spans
+from albert_tf.tasks.spans.rows import QuestionExample
 
 CONTEXT = "Denver  won in 2015; Denver, again."
 WORDS = [(0, 6), (8, 11), (12, 14), (15, 19), (19, 20), (21, 27), (27, 28), (29, 35)]

@@ -11,9 +11,9 @@ from albert_tf.tasks.spans.metrics import (
     evaluate_squad1,
     evaluate_squad2,
     f1,
-    gold_answers,
     normalize_answer,
 )
+from albert_tf.tasks.spans.squad_json import gold_answers
 from data_prep.errors import InputError
 from tests.reference import squad
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from albert_tf.tasks.examples import Problems, QuestionExample
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.spans.metrics import exact
+from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.spans.windows import gold_tokens, question_windows, report_unreachable, window_features
 from data_prep.errors import InputError
 from tests.story import ENDS, OBJECTS, SUBJECTS, VERBS

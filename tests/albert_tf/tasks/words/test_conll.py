@@ -2,9 +2,10 @@
 
 import pytest
 
-from albert_tf.tasks.examples import Problems, WordsExample
+from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.task import find_task
+from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 
 CONLL_2003 = """-DOCSTART- -X- -X- O

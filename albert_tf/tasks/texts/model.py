@@ -1,21 +1,19 @@
-"""The task models of texts, pairs and multiple choice, and the table of all task models."""
+"""The task models of texts and pairs of texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 from keras import ops
 
+from albert_tf.checkpoints.names import CLASSES, LABEL_SETS, NUMBERS
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.features import LABEL_SET
-from albert_tf.tasks.heads import LinearHead, masked
+from albert_tf.tasks.heads import LinearHead
 from albert_tf.tasks.linear_task_model import LinearTaskModel
-from albert_tf.tasks.spans.model import QuestionAnswering
-from albert_tf.tasks.task_model import TaskModel
+from albert_tf.tasks.preprocessor import in_order_of
+from albert_tf.tasks.texts.features import LabelSetPreprocessor, TextPreprocessor
 from albert_tf.tasks.texts.rows import as_ordinals
-from albert_tf.tasks.words.model import TokenClassifier
-
-_INPUTS = ("input_ids", "input_mask", "token_type_ids")
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -40,7 +38,9 @@ class TextClassifier(LinearTaskModel):
     True
     """
 
-    default_name, kind = "text_classifier", "classification"
+    default_name, kind, use = "text_classifier", "classification", CLASSES
+    preprocessor_class = TextPreprocessor
+    has_one_class = True
     classifier: LinearHead
 
     def call(self, inputs, training=False):
@@ -83,8 +83,8 @@ class OrdinalClassifier(TextClassifier):
 
     @classmethod
     def _fits(cls, head, arguments):
-        """Other formats hold it as a classifier."""
-        return super()._fits(head, arguments) or (head is not None and "classification" in head.kinds)
+        """A classifier's head, as which other formats hold it, fits, too."""
+        return super()._fits(head, arguments) or (head is not None and head.kind == TextClassifier.kind)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -106,7 +106,8 @@ class MultiLabelClassifier(TextClassifier):
     >>> history = model.fit(["What a film!", "Two hours wasted."], [["drama", "comedy"], []], verbose=0)
     """
 
-    default_name, kind, label_key = "multi_label_classifier", "multi_label_classification", LABEL_SET
+    default_name, kind, use = "multi_label_classifier", "multi_label_classification", LABEL_SETS
+    preprocessor_class, label_key, has_one_class = LabelSetPreprocessor, LABEL_SET, False
 
     def __init__(
         self,
@@ -135,6 +136,10 @@ class MultiLabelClassifier(TextClassifier):
             [name for name, is_there in zip(self.labels, row, strict=True) if is_there] for row in reached
         ]
 
+    def numbered(self, x, y):
+        """The columns of a table in the order of the classes."""
+        return in_order_of(self.labels, y) if isinstance(x, Mapping) else y
+
     def get_config(self):
         return {**super().get_config(), "thresholds": list(self.thresholds)}
 
@@ -162,7 +167,8 @@ class TextRegressor(LinearTaskModel):
     (1,)
     """
 
-    default_name, kind, head_name, has_labels = "text_regressor", "regression", "regressor", False
+    default_name, kind, use = "text_regressor", "regression", NUMBERS
+    preprocessor_class, head_name, has_labels = TextPreprocessor, "regressor", False
     regressor: LinearHead
 
     def call(self, inputs, training=False):
@@ -173,53 +179,3 @@ class TextRegressor(LinearTaskModel):
 
     def task_losses(self, y, outputs):
         return ops.square(outputs - ops.reshape(ops.cast(y, "float32"), (-1,)))
-
-
-@keras.saving.register_keras_serializable(package="albert_tf")
-class MultipleChoice(LinearTaskModel):
-    """Scores each option with the same head; a softmax over the options selects one (paper, section 4.1: RACE).
-
-    Args:
-      encoder, classifier_dropout, preprocessor, seed: as for `LinearTaskModel`.
-
-    Call args:
-      inputs: a dict of integers (B, C, T): `input_ids`, `input_mask`, `token_type_ids`; each of the C sequences
-        is the passage, the question and one option. An `input_mask` of zeros marks padding, not an option.
-
-    Returns:
-      float32 logits (B, C). Labels are integers (B,), `label` in the dict.
-
-    >>> model = MultipleChoice.from_pretrained("runs/base")
-    >>> model.predict((["The captain sailed."], ["Who sailed?"], [["the cook", "the captain"]]), verbose=0).shape
-    (1, 2)
-    """
-
-    default_name, kind, head_name, has_labels = "multiple_choice", "multiple_choice", "scorer", False
-    input_rank = 3
-    scorer: LinearHead
-
-    def labels_of_outputs(self, outputs):
-        return outputs.argmax(axis=-1).tolist()
-
-    def call(self, inputs, training=False):
-        _, C, T = ops.shape(inputs["input_ids"])
-        flat = {name: ops.reshape(inputs[name], (-1, T)) for name in _INPUTS if name in inputs}
-        scores = self.scorer(self.pooled_output(flat, training), training=training)  # (B*C, 1)
-        logits = ops.reshape(scores, (-1, C))
-        if "input_mask" not in inputs:
-            return logits
-        # A sum of floats: OpenVINO finds wrong maxima of integers in some rows.
-        tokens = ops.sum(ops.cast(inputs["input_mask"], "float32"), axis=-1)  # (B, C)
-        return masked(logits, ops.cast(tokens == 0, "int32"))
-
-
-_ALL = (
-    TextClassifier,
-    OrdinalClassifier,
-    MultiLabelClassifier,
-    TextRegressor,
-    MultipleChoice,
-    QuestionAnswering,
-    TokenClassifier,
-)
-TASK_MODELS: dict[str, type[TaskModel]] = {model_class.kind: model_class for model_class in _ALL}

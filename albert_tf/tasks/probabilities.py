@@ -1,28 +1,25 @@
-"""The predictions that a fine-tuning run keeps for each split, so that ensembles and tables need no model.
+"""A model's probabilities or numbers for examples, in the file that a run keeps for each split.
 
 RUN/SPLIT_probabilities.jsonl has a line for each example: {"id": "7", "classes": ["0", "1"], "probabilities":
-[0.9, 0.1], "label": "0"}. In regression "score" replaces classes and probabilities; in token classification
-probabilities and label are lists with one element for each word; in multi-label classification label is a list and
-thresholds has a number for each class. Question answering has instead
-RUN/SPLIT_nbest_predictions.json, and RUN/SPLIT_null_odds.json for SQuAD 2.0. RUN/SPLIT_predictions.tsv or .json
-has the predictions in the form that the task's benchmark takes.
+[0.9, 0.1], "label": "0"}. Of numbers, "score" replaces classes and probabilities. Of words, probabilities and
+label are lists with one element for each word. Of texts with several labels, label is a list and thresholds has a
+number for each class.
 """
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from albert_tf.tasks.examples import shown
-from albert_tf.tasks.prediction_files import read_odds, write_predictions
-from albert_tf.tasks.spans.answers import Answer, SquadPredictions
-from albert_tf.tasks.task import TaskKind
+from albert_tf.tasks.problems import shown
 from data_prep.errors import InputError
-from data_prep.files import Number, as_record, decode_json, read_json, read_text, write_json, write_text
+from data_prep.files import Number, as_record, decode_json, read_text, write_text
+
+_MOST = 1 + 1e-6  # a probability, rounded
 
 
 @dataclass(frozen=True)
@@ -31,12 +28,12 @@ class Probabilities:
 
     Attributes:
       ids: N ids of the examples.
-      classes: the names of the C classes, letters in multiple choice; () in regression.
-      values: N float arrays: probabilities (C,), or (W, C) for W words, or a number () in regression.
+      classes: the names of the C classes, letters of options; () for numbers.
+      values: N float arrays: probabilities (C,), or (W, C) for W words, or a number (), or several.
       labels: N correct labels: the name of a class, a tuple of several names or of those for W words, or a number;
         None if unknown.
       groups: N names such as "middle" and "high" in RACE; None without groups.
-      thresholds: in multi-label classification, the lowest probability at which an example gets each class.
+      thresholds: of texts with several labels, the lowest probability at which an example gets each class.
     """
 
     ids: tuple[str, ...]
@@ -47,11 +44,11 @@ class Probabilities:
     thresholds: tuple[float, ...] = ()
 
     def predictions(self) -> list[Any]:
-        """The prediction for each example: its most probable class, or that of each of its words; in multi-label
-        classification all classes that reach their thresholds; in regression the number.
+        """The prediction for each example: its most probable class, or that of each of its words; with thresholds
+        all classes that reach theirs; or the number, or the list of numbers.
         """
         if not self.classes:
-            return [float(value) for value in self.values]
+            return [np.asarray(value, np.float64).tolist() for value in self.values]
         if self.thresholds:
             return [
                 [
@@ -82,19 +79,15 @@ class Probabilities:
         return dict(zip(self.ids, self.predictions(), strict=True))
 
 
-def keep_predictions(
-    run: Path,
-    split: str,
-    kind: TaskKind,
-    predictions: Probabilities | SquadPredictions,
-    threshold: float | None,
-) -> None:
-    """Writes all files of a split into an existing folder. `threshold` is as in `write_answers`."""
-    if isinstance(predictions, Probabilities):
-        write_probabilities(probabilities_file(run, split), predictions)
-        write_predictions(run, f"{split}_predictions", kind, predictions.by_id())
-    else:
-        write_answers(run, split, predictions, threshold)
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of classes (..., C)."""
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of labels (..., C), without overflow."""
+    return np.exp(-np.logaddexp(0, -logits))
 
 
 def probabilities_file(run: Path, split: str) -> Path:
@@ -112,7 +105,7 @@ def write_probabilities(path: Path, probabilities: Probabilities) -> None:
         if probabilities.classes:
             line |= {"classes": probabilities.classes, "probabilities": np.asarray(value).tolist()}
         else:
-            line["score"] = float(value)
+            line["score"] = np.asarray(value, np.float64).tolist()
         if probabilities.thresholds:
             line["thresholds"] = probabilities.thresholds
         if label is not None:
@@ -154,15 +147,12 @@ def read_probabilities(path: Path) -> Probabilities:
     )
 
 
-_MOST = 1 + 1e-6  # a probability, rounded
-
-
 @dataclass(frozen=True)
 class _Line:
     id: str | int
     classes: tuple[str, ...] = ()
     probabilities: Sequence[Number | Sequence[Number]] = ()
-    score: Number | None = None
+    score: Number | Sequence[Number] | None = None
     thresholds: tuple[Number, ...] = ()
     label: str | int | float | Sequence[str] | None = None
     group: str | None = None
@@ -172,7 +162,9 @@ def _row(line: str, source: str) -> dict[str, Any]:
     try:
         row = as_record(_Line, decode_json(line, source), source)
         value = np.array(row.probabilities if row.classes else row.score, np.float64)
-        if not np.isfinite(value).all() or value.shape[-1:] != ((len(row.classes),) if row.classes else ()):
+        if not np.isfinite(value).all() or (row.classes and value.shape[-1:] != (len(row.classes),)):
+            raise ValueError
+        if not row.classes and value.shape == (1,):  # several numbers, or one alone
             raise ValueError
         if row.classes and (value.min(initial=0) < 0 or value.max(initial=0) > _MOST):
             raise ValueError
@@ -197,41 +189,33 @@ def _column(rows: Sequence[dict[str, Any]], name: str) -> tuple[Any, ...] | None
     return None if None in values else values
 
 
-def n_best_file(run: Path, split: str) -> Path:
-    """The file with the n best answers to each of a split's questions."""
-    return run / f"{split}_nbest_predictions.json"
+def average(members: Mapping[str, Probabilities]) -> Probabilities:
+    """The mean of the members' probabilities and thresholds, or of their numbers.
 
-
-def null_odds_file(run: Path, split: str) -> Path:
-    """The file with the log odds that a split's questions have no answer."""
-    return run / f"{split}_null_odds.json"
-
-
-def write_answers(
-    run: Path, split: str, predictions: SquadPredictions, threshold: float | None = None
-) -> None:
-    """Writes the n best answers, the null odds if there are any, and SQuAD's predictions.json.
-
-    predictions.json has "" for null odds above `threshold`, if one is given.
-    """
-    write_json(n_best_file(run, split), predictions.n_best_json())
-    if predictions.null_odds is not None:
-        write_json(null_odds_file(run, split), predictions.null_odds)
-    write_json(run / f"{split}_predictions.json", predictions.texts(threshold))
-
-
-def read_n_best(run: Path, split: str) -> SquadPredictions:
-    """The answers and null odds that `write_answers` wrote.
+    Args:
+      members: name -> predictions for the same examples.
 
     Raises:
-      InputError: the n best answers are missing or of another form.
+      InputError: their examples, classes or labels differ.
     """
-    path = n_best_file(run, split)
-    n_best = as_record(dict[str, list[Answer]], read_json(path), path)
-    if not n_best or not all(n_best.values()):
-        raise InputError(f"Every question must have an answer. Received {path}, in which some have none.")
-    file = null_odds_file(run, split)
-    odds = read_odds(file) if file.exists() else None
-    if odds is not None and odds.keys() != n_best.keys():
-        raise InputError(f"Every question must have null odds. Received {file} with other ids than {path}.")
-    return SquadPredictions(n_best, odds)
+    first_name, first = next(iter(members.items()))
+    members = {name: member.in_order(first.classes) for name, member in members.items()}
+    for name, member in members.items():
+        for what in ("classes", "ids", "labels"):
+            if getattr(member, what) != getattr(first, what):
+                raise InputError(
+                    f"Members of an ensemble must have the same {what}. Those of {first_name} and {name} differ; "
+                    "were they trained on the same task and files?"
+                )
+        shapes = [(a.shape, b.shape) for a, b in zip(first.values, member.values, strict=True)]
+        if any(a != b for a, b in shapes):
+            raise InputError(
+                f"Members of an ensemble must have the same words. Those of {first_name} and {name} differ."
+            )
+    values = tuple(
+        np.mean(values, axis=0)
+        for values in zip(*(member.values for member in members.values()), strict=True)
+    )
+    all_thresholds = [member.thresholds for member in members.values()]
+    thresholds = tuple(np.mean(all_thresholds, axis=0).tolist()) if all(all_thresholds) else ()
+    return Probabilities(first.ids, first.classes, values, first.labels, first.groups, thresholds)
