@@ -12,14 +12,14 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.facts import write_facts
 from albert_tf.config import CONFIG_FILE
-from albert_tf.conversion.verification import random_inputs
+from albert_tf.model.inputs import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.runtime.portable_inputs import TEXT_INPUTS, from_hub_names
 from albert_tf.runtime.pretrained import Pretrained
+from albert_tf.tasks.graph_checks import checked_inputs, checked_positions
+from albert_tf.tasks.hub_names import TEXT_INPUTS, from_hub_names
+from albert_tf.tasks.serialized import EXAMPLES, parsed_examples
 from data_prep.tokenizers.normalization import Normalization
-from export.checks import checked_inputs, checked_positions
 from export.savedmodel import Export, function_of_ids, track_pretrainer, track_vocabulary
-from export.serialized import EXAMPLES, parsed_examples
 
 V1_INPUTS = ("input_ids", "input_mask", "segment_ids")  # TF1 hub names, in the same order
 _EXAMPLE = """

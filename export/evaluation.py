@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.runtime.finetuned import Finetuned
-from albert_tf.runtime.portable_inputs import TEXT_INPUTS, as_task_outputs, to_hub_names
 from albert_tf.runtime.pretrained import Pretrained
+from albert_tf.tasks.hub_names import TEXT_INPUTS, to_hub_names
 from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.splits import BatchSize, by_row, numpy_batches
@@ -195,7 +195,7 @@ def task_evaluation(
 
     def measure(run: Runner) -> float:
         outputs = (
-            {**as_task_outputs(run(to_hub_names(batch))), "index": batch["index"]}
+            {**task.kind.task_outputs(run(to_hub_names(batch))), "index": batch["index"]}
             for batch in numpy_batches(split, BatchSize(_BATCH))
         )
         rows = by_row(outputs, len(split.features))

@@ -9,13 +9,14 @@ import tensorflow as tf
 
 from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.features import SURROUNDING_SYMBOLS
+from albert_tf.tasks.served import TEXT, padded_batch, warmup_requests
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
 from data_prep.tokenizers.masked_texts import GONE, MASK, glued_ids
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export, track_pretrainer
-from export.text import TEXT, padded_batch, text_export, warmup_requests
+from export.text import text_export
 
 _EXAMPLE = """
 import tensorflow as tf

@@ -1,103 +1,80 @@
-"""The kinds of exports: one table, which names what each kind takes and what builds it."""
+"""The kinds of exports: those of pretrained models, and one for each kind of task, or for several alike."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from albert_tf.tasks.choice.model import MultipleChoice
 from albert_tf.tasks.kind import Kind
-from albert_tf.tasks.spans.model import QuestionAnswering
+from albert_tf.tasks.kinds import KINDS, find_kind
 from albert_tf.tasks.task_model import TaskModel
-from albert_tf.tasks.texts.model import (
-    MultiLabelClassifier,
-    OrdinalClassifier,
-    TextClassifier,
-    TextRegressor,
-)
-from albert_tf.tasks.words.model import TokenClassifier
 from data_prep.errors import InputError, check_choice
-from export.classifier import build_classifier
+from data_prep.tokenizers.vocabulary import Tokenizer
 from export.embedding import build_embedding
 from export.encoder import build_encoder
 from export.fill_mask import build_fill_mask
-from export.multiple_choice import build_multiple_choice
+from export.functions_of_ids import portable_embedding, portable_encoder, portable_fill_mask, task_function
 from export.portable import Portable
-from export.portable_kinds import (
-    portable_classifier,
-    portable_embedding,
-    portable_encoder,
-    portable_fill_mask,
-    portable_question_answering,
-)
 from export.preprocessor import build_preprocessor
-from export.question_answering import build_question_answering
 from export.savedmodel import Export
-from export.settings import KindName
-from export.token_classification import build_token_classification
+from export.text import task_export
 
 
 class ExportKind(NamedTuple):
     """A kind of export.
 
     Attributes:
-      build: builds the export from the model (a `Pretrained`, or one of `task_models`), its tokenizer and the
-        kind's option; for the encoder, which takes ids, from the model and a folder for assets. The builder's
-        docstring describes what the SavedModel does.
-      option: the flag that only this kind has.
-      task_models: the classes of fine-tuned models that it takes; none if it takes pretrained models.
-      portable: builds the function for other runtimes from the model; None if the kind has none.
+      build: builds the export from the model (a `Pretrained`, or a `TaskModel`), its tokenizer and the kind's
+        options; for the encoder, which takes ids, from the model and a folder for assets. The builder's docstring
+        describes what the SavedModel does.
+      options: the flags that only this kind has.
+      kinds: the kinds of tasks whose models it takes; none if it takes pretrained models.
+      portable: builds the function for other runtimes from the model, if there is one.
       call: Python that calls the portable model `model` with texts; none if it takes ids.
     """
 
     build: Callable[..., Export]
-    option: str | None = None
-    task_models: tuple[type[TaskModel], ...] = ()
+    options: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
     portable: Callable[..., Portable] | None = None
     call: str | None = None
 
+    @property
+    def task_models(self) -> tuple[type[TaskModel], ...]:
+        """The classes of fine-tuned models that it takes."""
+        return tuple(kind.model for kind in self.kinds)
 
-_TWO_TEXTS = 'model(["The captain sailed past.", "A quiet neighbour."])'
 
-KINDS: dict[KindName, ExportKind] = {
+_PRETRAINED = {
     "encoder": ExportKind(build_encoder, portable=portable_encoder),
-    "preprocessor": ExportKind(build_preprocessor, "seq_length"),
+    "preprocessor": ExportKind(build_preprocessor, ("seq_length",)),
     "fill-mask": ExportKind(
         build_fill_mask,
-        "top_k",
+        ("top_k",),
         portable=portable_fill_mask,
         call='model(["The captain [MASK] past the lighthouse."])',
     ),
-    "embedding": ExportKind(build_embedding, "pooling", portable=portable_embedding, call=_TWO_TEXTS),
-    "classifier": ExportKind(
-        build_classifier,
-        None,
-        (TextClassifier, OrdinalClassifier, MultiLabelClassifier, TextRegressor),
-        portable_classifier,
-        _TWO_TEXTS,
-    ),
-    "question-answering": ExportKind(
-        build_question_answering,
-        "max_answer_length",
-        (QuestionAnswering,),
-        portable_question_answering,
-        'model(["Who painted the lighthouse?"], ["His brother painted the lighthouse."])',
-    ),
-    "multiple-choice": ExportKind(
-        build_multiple_choice,
-        None,
-        (MultipleChoice,),
-        portable_classifier,
-        'model(["His brother painted it."], ["Who was it?"], [["the captain", "his brother"]])',
-    ),
-    "token-classification": ExportKind(
-        build_token_classification, None, (TokenClassifier,), portable_classifier, _TWO_TEXTS
-    ),
+    "embedding": ExportKind(build_embedding, ("pooling",), portable=portable_embedding, call=Kind.call),
 }
 
 # Portable kinds of pretrained models that answer from text.
-TEXT_KINDS: tuple[KindName, ...] = ("fill-mask", "embedding")
+TEXT_KINDS = ("fill-mask", "embedding")
 
 
-def kind_for(task_kinds: Collection[Kind]) -> KindName:
+def _build_task(model: TaskModel, tokenizer: Tokenizer, **options) -> Export:
+    return task_export(find_kind(model.kind).from_strings(model, tokenizer, **options), model)
+
+
+def export_kinds() -> dict[str, ExportKind]:
+    """Each kind of export by the value of --kind."""
+    of_tasks: dict[str, ExportKind] = {}
+    for kind in KINDS.values():
+        others = of_tasks[kind.export].kinds if kind.export in of_tasks else ()
+        of_tasks[kind.export] = ExportKind(
+            _build_task, kind.export_options, (*others, kind), task_function, kind.call
+        )
+    return {**_PRETRAINED, **of_tasks}
+
+
+def kind_for(task_kinds: Collection[Kind]) -> str:
     """The kind that exports all of a model.
 
     Args:
@@ -108,25 +85,25 @@ def kind_for(task_kinds: Collection[Kind]) -> KindName:
     """
     if not task_kinds:
         return "encoder"
-    classes = {kind.model for kind in task_kinds}
-    kinds = [name for name, entry in KINDS.items() if classes.intersection(entry.task_models)]
-    if len(kinds) > 1:
-        flags = " or ".join(f"--kind={kind}" for kind in kinds)
+    names = list(dict.fromkeys(kind.export for kind in task_kinds))
+    if len(names) > 1:
+        flags = " or ".join(f"--kind={name}" for name in names)
         raise InputError(f"The model's files leave open what its head is for. Give {flags}.")
-    return kinds[0]
+    return names[0]
 
 
-def check_options(kind: KindName, options: dict) -> None:
+def check_options(kind: str, options: dict) -> None:
     """Checks the arguments of an export.
 
     Raises:
       InputError: the kind is unknown, or an option belongs to another kind.
       TypeError: an option belongs to no kind.
     """
-    check_choice(KINDS, "kind", kind)
+    kinds = export_kinds()
+    check_choice(kinds, "kind", kind)
     for name in options:
-        if name != KINDS[kind].option:
-            owner = next((other for other, entry in KINDS.items() if entry.option == name), None)
+        if name not in kinds[kind].options:
+            owner = next((other for other, entry in kinds.items() if name in entry.options), None)
             if owner is None:
                 raise TypeError(f"`{name}` is not an option of any kind of export.")
             raise InputError(f"--{name} belongs to --kind={owner}. Received it with --kind={kind}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from albert_tf.runtime.portable_inputs import MASKED_POSITIONS
+from albert_tf.tasks.hub_names import MASKED_POSITIONS
 from data_prep.console import silenced_stderr
 from export.portable import Portable, Runner, Runtime
 

@@ -14,7 +14,7 @@ import numpy as np
 from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.engines import open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE
-from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS
+from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS
 from export.onnx_graph import (
     allow_empty,
     fuse_layer_norms,

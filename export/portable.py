@@ -12,17 +12,9 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.card import markdown_table
 from albert_tf.conversion.verification import TOLERANCE, OutputComparison, compare_outputs
-from albert_tf.runtime.portable_inputs import MASKED_POSITIONS
+from albert_tf.tasks.hub_names import MASKED_POSITIONS
+from albert_tf.tasks.served import MASKED_LOGIT
 from data_prep.errors import InputError
-
-# The logit of a token that cannot be in an answer, and of an option that is padding. float16 can hold it.
-MASKED_LOGIT = -10000.0
-
-
-def at_least_masked(logits: tf.Tensor) -> tf.Tensor:
-    """Raises logits to MASKED_LOGIT and keeps NaN, which OpenVINO's maximum would replace by the other operand."""
-    return tf.where(logits < MASKED_LOGIT, tf.constant(MASKED_LOGIT, logits.dtype), logits)
-
 
 # Takes arrays named as in TEXT_INPUTS, and optionally MASKED_POSITIONS, int32 (B, P); returns the outputs.
 Runner = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]

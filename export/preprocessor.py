@@ -7,11 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.runtime.pretrained import Pretrained
+from albert_tf.tasks.served import TEXT
 from data_prep.errors import InputError, needs_extra
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
 from export.savedmodel import Export
-from export.text import TEXT, text_export
+from export.text import text_export
 
 _TEXT = "The captain sailed past 300 lighthouses, in 1987."
 _EXAMPLE = """

@@ -30,14 +30,13 @@ from export.evaluation import (
     recorded,
     task_evaluation,
 )
-from export.kinds import KINDS, TEXT_KINDS
+from export.kinds import TEXT_KINDS, export_kinds
 from export.litert import LITERT
 from export.onnx import ONNX
 from export.portable import Portable, Runner
 from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.settings import (
     ExportSettings,
-    KindName,
     Precision,
     Quantization,
     RuntimeName,
@@ -97,7 +96,7 @@ def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS
 def export_model(
     source: str | Path,
     output: str | Path,
-    kind: KindName | None = None,
+    kind: str | None = None,
     dtype: Precision = "float32",
     keep_padding: bool = False,
     flags: SourceFlags = NO_FLAGS,
@@ -115,8 +114,8 @@ def export_model(
         it, and is for prediction. Outputs are always float32.
       keep_padding: compute padding too, so that all shapes follow from those of the inputs, as XLA and TPUs
         need. Without it, only attention computes padding.
-      flags: supply what the source's files lack.
-      options: the option of the kind, if it has one; see its builder in `export.kinds.KINDS`.
+      flags: what the source's files lack.
+      options: the option of the kind, if it has one; see its builder in `export.kinds`.
 
     Returns:
       Notes on what the source lacks, and the comparison of the SavedModel's outputs with the model's.
@@ -165,7 +164,7 @@ def export_for_runtime(
     format: RuntimeName,  # noqa: A002 - the flag's name
     quantize: Quantization = "none",
     eval_file: str | EvalFile | None = None,
-    kind: KindName | None = None,
+    kind: str | None = None,
     flags: SourceFlags = NO_FLAGS,
     **options,
 ) -> Exported:
@@ -183,8 +182,8 @@ def export_for_runtime(
         model its task's metric on a file like its dev set. "int8-static" is calibrated on it.
       kind: "encoder", with the heads that it has, or the kind of a fine-tuned model; "onnx" also writes the
         other kinds of pretrained models. Default: as for `export_model`.
-      flags: supply what the source's files lack.
-      options: the option of the kind, if it has one; see its builder in `export.portable_kinds`.
+      flags: what the source's files lack.
+      options: the option of the kind, if it has one; see its builder in `export.functions_of_ids`.
 
     Returns:
       Notes on what the source lacks and what is lost, and the comparison of the file's outputs with the model's.
@@ -242,19 +241,20 @@ def export_for_runtime(
     return Exported(tuple(notes), comparison)
 
 
-def _portable_builder(kind: KindName, format: RuntimeName) -> Callable[..., Portable]:  # noqa: A002
+def _portable_builder(kind: str, format: RuntimeName) -> Callable[..., Portable]:  # noqa: A002
     """What builds the function of a kind.
 
     Raises:
       InputError: the format has no such kind.
     """
-    supported = [name for name, entry in KINDS.items() if entry.portable]
+    kinds = export_kinds()
+    supported = [name for name, entry in kinds.items() if entry.portable]
     if format == "litert":
         supported = [name for name in supported if name not in TEXT_KINDS]
-    build = KINDS[kind].portable
+    build = kinds[kind].portable
     if build is None or kind not in supported:
-        kinds = ", ".join(f"--kind={name}" for name in supported)
-        raise InputError(f"--format={format} supports {kinds}. Received --kind={kind}.")
+        flags = ", ".join(f"--kind={name}" for name in supported)
+        raise InputError(f"--format={format} supports {flags}. Received --kind={kind}.")
     return build
 
 
@@ -279,7 +279,7 @@ def _write_portable(folder: Path, quantize: str, portable: Portable, source: Exp
             "lengths": preprocessor.lengths if preprocessor else {},
             "settings": {name: str(settings[name]) for name in _TASK_SETTINGS if settings.get(name)},
         }
-    if vocabulary and source.kind == "question-answering":
+    if vocabulary and found and found.kind.needs_offsets:
         write_tables(folder, vocabulary)
     write_manifest(folder, facts)
 
@@ -287,15 +287,14 @@ def _write_portable(folder: Path, quantize: str, portable: Portable, source: Exp
 def _build(
     source: ExportSource, model: Pretrained | TaskModel, assets: Path, unpad: bool, options: dict
 ) -> Export:
-    kind = source.kind
+    build = export_kinds()[source.kind].build
     model.encoder.unpad = unpad and model.encoder.kernels is not None
-    if kind == "encoder":  # takes ids, so that it needs no tokenizer
-        return KINDS[kind].build(model, assets)
+    if source.kind == "encoder":  # takes ids, so that it needs no tokenizer
+        return build(model, assets)
     vocabulary = source.need_vocabulary()
-    if kind == "question-answering":
-        assert source.finetuned, "it is where the model comes from"
+    if source.finetuned:
         options = {**options, "null_threshold": source.finetuned.null_threshold}
-    export = KINDS[kind].build(model, vocabulary.tokenizer(), **options)
+    export = build(model, vocabulary.tokenizer(), **options)
     track_vocabulary(export.root, vocabulary, assets)
     return export
 

@@ -5,16 +5,6 @@ from typing import Any, Literal
 
 from data_prep.errors import InputError
 
-KindName = Literal[
-    "encoder",
-    "preprocessor",
-    "fill-mask",
-    "embedding",
-    "classifier",
-    "question-answering",
-    "multiple-choice",
-    "token-classification",
-]
 RuntimeName = Literal["onnx", "litert"]
 Precision = Literal["float32", "bfloat16"]
 Quantization = Literal["none", "float16", "int8", "int8-static"]
@@ -57,7 +47,7 @@ class ExportSettings:
 
     model_dir: str
     output: str
-    kind: KindName | None = None
+    kind: str | None = None
     seq_length: int | None = None
     top_k: int | None = None
     pooling: Pooling | None = None

@@ -17,8 +17,7 @@ from albert_tf.tasks.open_task import kinds_of, read_source
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.kinds import KINDS, check_options, kind_for
-from export.settings import KindName
+from export.kinds import check_options, export_kinds, kind_for
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class ExportSource:
     """
 
     path: str | Path
-    kind: KindName
+    kind: str
     stored: StoredModel
     build_model: Callable[[], Pretrained | TaskModel]
     finetuned: Finetuned | None = None
@@ -54,7 +53,7 @@ class ExportSource:
 
 
 def read_export_source(
-    source: str | Path, kind: KindName | None, flags: SourceFlags, options: dict
+    source: str | Path, kind: str | None, flags: SourceFlags, options: dict
 ) -> ExportSource:
     """Reads what a kind exports; without a kind, all that the source has.
 
@@ -68,7 +67,7 @@ def read_export_source(
         stored = read_source(source, flags)
         kind = kind_for(kinds_of(stored.head) if stored.head else ())
     check_options(kind, options)
-    if task_models := KINDS[kind].task_models:
+    if task_models := export_kinds()[kind].task_models:
         if stored:
             found = finetuned_of(stored, flags, task_models)
         else:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from albert_tf.checkpoints.card import Usage, python_block
 from albert_tf.tasks.open_task import head_in_card
-from export.kinds import KINDS
+from export.kinds import export_kinds
 from export.onnx import ONNX
 from export.portable import Portable, Runtime
 from export.source import ExportSource
@@ -19,7 +19,7 @@ def portable_usage(portable: Portable, runtime: Runtime, source: ExportSource) -
         portable.example(runtime.example),
         portable.section,
     )
-    call = KINDS[source.kind].call
+    call = export_kinds()[source.kind].call
     if call is None or runtime is not ONNX or source.stored.vocabulary is None:
         return Usage(title, COMMAND, with_ids, interface)
     example = f'from albert_tf import load_portable\n\nmodel = load_portable(".")\nprint({call})'

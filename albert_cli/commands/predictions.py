@@ -140,14 +140,14 @@ def evaluate(
         "bad,fair,good". Default: the order of numbers, if the classes are numbers.
       portable: how a portable model runs.
     """
-    is_ordinal = task is not None and task.lower() == "ordinal-classification"
-    if label_order and (not is_ordinal or predictions is None):
-        received = f"--task={task}" if task else "no --task"
-        received += " and --model_dir" if model_dir is not None else ""
-        raise InputError(
-            "--label_order needs --task=ordinal-classification and --predictions. Received it with "
-            f"{received}; leave it out."
-        )
+    if label_order:
+        from albert_tf.tasks.kinds import check_order
+
+        check_order(task)
+        if predictions is None:
+            raise InputError(
+                f"--label_order needs --task={task} and --predictions. Received it with --model_dir; leave it out."
+            )
     columns = Columns.named(column_names, label_separator, names_in(label_order))
     if (predictions is None) == (model_dir is None):
         raise InputError(

@@ -12,8 +12,8 @@ import numpy as np
 
 from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_HEAD
 from albert_tf.checkpoints.stored import StoredModel
-from albert_tf.config import AlbertConfig
 from albert_tf.conversion import peers
+from albert_tf.model.inputs import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.tasks.open_task import kinds_of
 from data_prep.errors import InputError
@@ -22,7 +22,6 @@ TOLERANCE = (
     1e-4  # relative to an output's largest number, or to 1; another order of summation stays far below
 )
 _HEAD_PREFIX = "head_"  # of the names of outputs of a fine-tuned model's head
-_BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4
 # The parts that each output needs to be meaningful.
 _NEEDED_PARTS = {
     "sequence_output": (),
@@ -104,20 +103,6 @@ def check_equal(comparison: OutputComparison, *, rounded: bool = False) -> None:
             f"{comparison.difference:.2g}, of outputs up to {comparison.scale:.2g} "
             f"({comparison.source_run_by} against {comparison.result_run_by}). Nothing was written."
         )
-
-
-def random_inputs(config: AlbertConfig, seed: int) -> dict[str, np.ndarray]:
-    """Random ids, (B, T), with padding and several token types, and masked_lm_positions (B, P), all int32."""
-    rng = np.random.default_rng(seed)
-    T = min(_LONGEST, config.max_position_embeddings)
-    lengths = rng.integers(T // 2 + 1, T + 1, _BATCH)
-    batch = {
-        "input_ids": rng.integers(0, config.vocab_size, (_BATCH, T)),
-        "input_mask": np.arange(T) < lengths[:, None],
-        "token_type_ids": rng.integers(0, config.type_vocab_size, (_BATCH, T)),
-        "masked_lm_positions": rng.integers(0, T // 2 + 1, (_BATCH, _PREDICTIONS)),
-    }
-    return {name: array.astype("int32") for name, array in batch.items()}
 
 
 def _outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str]:

@@ -11,6 +11,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 
+_BATCH, _LONGEST, _PREDICTIONS = 3, 32, 4  # of random inputs
 # The names that Hugging Face, KerasHub and the original give the inputs -> ours, and what they are.
 _OTHER_NAMES = {
     "token_ids": ("input_ids", "tokens"),
@@ -100,3 +101,17 @@ def _agree(shape: tuple, other: tuple) -> bool:
         return False
     known = [pair for pair in zip(shape, other, strict=True) if all(isinstance(size, int) for size in pair)]
     return all(size == other_size for size, other_size in known)
+
+
+def random_inputs(config: AlbertConfig, seed: int) -> dict[str, np.ndarray]:
+    """Random ids, (B, T), with padding and several token types, and masked_lm_positions (B, P), all int32."""
+    rng = np.random.default_rng(seed)
+    T = min(_LONGEST, config.max_position_embeddings)
+    lengths = rng.integers(T // 2 + 1, T + 1, _BATCH)
+    batch = {
+        "input_ids": rng.integers(0, config.vocab_size, (_BATCH, T)),
+        "input_mask": np.arange(T) < lengths[:, None],
+        "token_type_ids": rng.integers(0, config.type_vocab_size, (_BATCH, T)),
+        "masked_lm_positions": rng.integers(0, T // 2 + 1, (_BATCH, _PREDICTIONS)),
+    }
+    return {name: array.astype("int32") for name, array in batch.items()}

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.tasks.kind import Kind
+from albert_tf.tasks.kinds import KINDS
 from data_prep.errors import InputError
 from data_prep.files import (
     Number,
@@ -37,18 +39,7 @@ ONNX_FILE = "model.onnx"
 _TABLES_FILE = "offsets.npz"
 _VOCABULARIES: dict[str, VocabularyKind] = {"spm.model": "sentencepiece", "vocab.txt": "wordpiece"}
 
-PortableKind = Literal[
-    "encoder",
-    "fill-mask",
-    "embedding",
-    "classifier",
-    "question-answering",
-    "multiple-choice",
-    "token-classification",
-]
 _Count = Annotated[int, Meta(ge=1, le=1 << 20)]
-_Length = Literal["max_seq_length", "max_qa_length", "max_query_length", "doc_stride"]
-_Option = Literal["top_k", "max_answer_length"]
 _FileName = Literal[
     "model.onnx",
     "albert_config.json",
@@ -58,21 +49,8 @@ _FileName = Literal[
     "vocab.normalization.json",
     "offsets.npz",
 ]
-# The kinds of tasks of each kind of export, the options that it has, and the lengths of its preprocessor.
-_CLASSIFIED: tuple[str, ...] = ("classification", "ordinal_classification", "multi_label_classification")
-_PARTS: dict[PortableKind, tuple[tuple[str, ...], set[str], set[str]]] = {
-    "encoder": (("",), set(), set()),
-    "fill-mask": (("",), {"top_k"}, set()),
-    "embedding": (("",), set(), set()),
-    "classifier": ((*_CLASSIFIED, "regression"), set(), {"max_seq_length"}),
-    "question-answering": (
-        ("question_answering",),
-        {"max_answer_length"},
-        {"max_seq_length", "max_query_length", "doc_stride"},
-    ),
-    "multiple-choice": (("multiple_choice",), set(), {"max_seq_length", "max_qa_length"}),
-    "token-classification": (("token_classification",), set(), {"max_seq_length"}),
-}
+# The options of the exports of pretrained models.
+_PRETRAINED: dict[str, tuple[str, ...]] = {"encoder": (), "fill-mask": ("top_k",), "embedding": ()}
 
 
 @dataclass(frozen=True)
@@ -93,7 +71,7 @@ class PortableFacts:
       settings: the settings of our run that name its task and columns.
     """
 
-    kind: PortableKind
+    kind: str
     pieces: Annotated[int, Meta(ge=0)]
     quantize: str = "none"
     task_kind: str = ""
@@ -101,8 +79,8 @@ class PortableFacts:
     thresholds: tuple[Number, ...] = ()
     answerable: bool = False
     null_threshold: Number = 0.0
-    lengths: Mapping[_Length, _Count] = field(default_factory=dict)
-    options: Mapping[_Option, _Count] = field(default_factory=dict)
+    lengths: Mapping[str, _Count] = field(default_factory=dict)
+    options: Mapping[str, _Count] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -155,14 +133,16 @@ class PortableFolder:
     def _fault(self) -> str | None:
         """A contradiction in the manifest, or between it and the configuration or the vocabulary."""
         facts, config, has_text = self.facts, self.config, any(name in self._files for name in _VOCABULARIES)
-        tasks, options, lengths = _PARTS[facts.kind]
-        has_classes = facts.task_kind in (*_CLASSIFIED, "token_classification")
-        needs_thresholds = facts.task_kind == "multi_label_classification"
+        kind = self.task_kind
+        if facts.kind != kind.export if kind else facts.task_kind or facts.kind not in _PRETRAINED:
+            return f"the kind is {facts.kind} and the task {facts.task_kind!r}"
+        options = kind.export_options if kind else _PRETRAINED[facts.kind]
+        lengths = {"max_seq_length", *kind.preprocessor.more_lengths} if kind else set()
+        has_classes, needs_thresholds = (kind.has_classes, kind.has_thresholds) if kind else (False, False)
         pieces = self.vocabulary.count_pieces() if has_text else 0
         longest = facts.lengths.get("max_seq_length", 1)
         for is_wrong, fault in (
-            (facts.task_kind not in tasks, f"the kind is {facts.kind} and the task {facts.task_kind!r}"),
-            (set(facts.options) != options, f"the options of {facts.kind} are {sorted(facts.options)}"),
+            (set(facts.options) != set(options), f"the options of {facts.kind} are {sorted(facts.options)}"),
             (
                 set(facts.lengths) != (lengths if has_text else set()),
                 f"the lengths of {facts.kind} are {sorted(facts.lengths)}",
@@ -192,6 +172,11 @@ class PortableFolder:
             if is_wrong:
                 return fault
         return None
+
+    @property
+    def task_kind(self) -> Kind | None:
+        """The kind of task of a fine-tuned model; None for others, and for a kind that there is not."""
+        return KINDS.get(self.facts.task_kind)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

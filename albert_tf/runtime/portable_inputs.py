@@ -1,32 +1,12 @@
-"""The names and the checks of a portable model's inputs, which are those of TF2 hub encoders."""
+"""The checks of a portable model's inputs, which are those of TF2 hub encoders."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS
 from data_prep.errors import InputError
-
-TEXT_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
-MASKED_POSITIONS = "masked_lm_positions"
-OURS = ("input_ids", "input_mask", "token_type_ids")
-
-
-def to_hub_names(batch: Mapping) -> dict[str, np.ndarray]:
-    """A batch with this library's names renamed to those of TEXT_INPUTS; positions are optional."""
-    names = zip((*OURS, MASKED_POSITIONS), (*TEXT_INPUTS, MASKED_POSITIONS), strict=True)
-    return {theirs: np.asarray(batch[name], np.int32) for name, theirs in names if name in batch}
-
-
-def from_hub_names(inputs: Mapping) -> dict:
-    """Arrays or tensors with the names of TEXT_INPUTS renamed to this library's."""
-    return {ours: inputs[theirs] for ours, theirs in zip(OURS, TEXT_INPUTS, strict=True)}
-
-
-def as_task_outputs(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of a task model's file under the names that `by_row` expects."""
-    names = [name for name in ("score", "logits") if name in outputs]
-    return {"output": outputs[names[0]]} if names else dict(outputs)
 
 
 def checked_ids(inputs: Mapping, config: AlbertConfig) -> dict[str, np.ndarray]:

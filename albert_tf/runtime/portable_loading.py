@@ -5,27 +5,23 @@ from typing import Any
 
 from albert_tf.runtime.engine_settings import EngineName, EnginePrecision, EngineSettings
 from albert_tf.runtime.engines import open_engine
-from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder, PortableKind
+from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFacts, PortableFolder
 from albert_tf.runtime.portable_model import PortableEncoder, PortableModel
-from albert_tf.runtime.portable_task_answers import (
-    PortableClassifier,
-    PortableMultipleChoice,
-    PortableQuestionAnswering,
-)
+from albert_tf.runtime.portable_task import PortableTask
 from albert_tf.runtime.portable_text_model import PortableEmbedding, PortableFillMask
-from albert_tf.runtime.portable_word_labels import PortableTokenClassification
 from albert_tf.tasks.splits import USUAL_SIZE, BatchSize
 from data_prep.errors import InputError
 
-MODELS: dict[PortableKind, type[PortableModel]] = {
+_PRETRAINED: dict[str, type[PortableModel]] = {
     "encoder": PortableEncoder,
     "fill-mask": PortableFillMask,
     "embedding": PortableEmbedding,
-    "classifier": PortableClassifier,
-    "question-answering": PortableQuestionAnswering,
-    "multiple-choice": PortableMultipleChoice,
-    "token-classification": PortableTokenClassification,
 }
+
+
+def model_class(facts: PortableFacts) -> type[PortableModel]:
+    """The class of a folder's model."""
+    return PortableTask if facts.task_kind else _PRETRAINED[facts.kind]
 
 
 def load_portable(
@@ -74,6 +70,6 @@ def load_folder(
             f"{size!r}."
         )
     engine = open_engine(folder.path / ONNX_FILE, settings, folder.facts.quantize)
-    model = MODELS[folder.facts.kind](folder, engine, size)
+    model = model_class(folder.facts)(folder, engine, size)
     model.try_out()
     return model

@@ -11,9 +11,10 @@ import numpy as np
 
 from albert_tf.runtime.engines import Arrays, Engine
 from albert_tf.runtime.portable_folder import PortableFolder
-from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS, checked_ids, to_hub_names
+from albert_tf.runtime.portable_inputs import checked_ids
 from albert_tf.runtime.portable_outputs import check_inputs, check_outputs
 from albert_tf.tasks.features import Features
+from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS, to_hub_names
 from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Tokenizer
@@ -70,7 +71,7 @@ class PortableModel:
         check_inputs(self.folder, self.engine.inputs)
         V, T = self.folder.config.vocab_size, min(8, self.folder.config.max_position_embeddings)
         ids = np.arange(V - T, V).clip(0)[np.newaxis]
-        if self.folder.facts.kind == "multiple-choice":
+        if (kind := self.folder.task_kind) and kind.input_rank == 3:
             ids = np.stack([ids, ids], axis=1)
         arrays = {MASKED_POSITIONS: np.zeros((1, 1), int)} if MASKED_POSITIONS in self.engine.inputs else {}
         arrays |= dict(zip(TEXT_INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))

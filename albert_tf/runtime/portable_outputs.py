@@ -5,30 +5,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder
-from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS
 from albert_tf.tasks.finite import check_finite
-from albert_tf.tasks.probabilities import sigmoid, softmax
+from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS
 from data_prep.errors import InputError
 
-# A letter for each dimension: B rows, T tokens, P positions, H of the configuration, V embeddings, C labels or
-# options, K best pieces or starts, J = K * K pairs of a start and an end.
-_LOGITS = {"probabilities": "BC", "logits": "BC"}
-_DIMENSIONS: Mapping[str, Mapping[str, str]] = {
-    "encoder": {"sequence_output": "BTH", "pooled_output": "BH", "sop_logits": "B2", "mlm_logits": "BPV"},
-    "fill-mask": {"ids": "BPK", "probabilities": "BPK"},
-    "embedding": {"embedding": "BH"},
-    "classifier": _LOGITS,
-    "regression": {"score": "B"},
-    "multiple-choice": _LOGITS,
-    "token-classification": {"probabilities": "BTC", "logits": "BTC"},
-    "question-answering": {"start_logits": "BT", "end_logits": "BT"},
-    "answerable": {
-        "answerable_logits": "B",
-        "start_top_log_probs": "BK",
-        "start_top_index": "BK",
-        "end_top_log_probs": "BJ",
-        "end_top_index": "BJ",
+# The dimensions of what pretrained models compute: B rows, T tokens, P positions, H of the configuration, V
+# embeddings, K best pieces. Kinds of tasks also have C labels or options, and K starts, each with K ends.
+_PRETRAINED: Mapping[str, Mapping[str, str]] = {
+    "encoder": {
+        "sequence_output": "B, T, H",
+        "pooled_output": "B, H",
+        "sop_logits": "B, 2",
+        "mlm_logits": "B, P, V",
     },
+    "fill-mask": {"ids": "B, P, K", "probabilities": "B, P, K"},
+    "embedding": {"embedding": "B, H"},
 }
 _OPTIONAL = ("pooled_output", "sop_logits", "mlm_logits")
 _ROUNDING = 0.05  # error of probabilities that were computed in 8 bits
@@ -58,22 +49,25 @@ def check_outputs(
         the probabilities are not those of the kind of task.
     """
     facts, config, ids = folder.facts, folder.config, inputs[TEXT_INPUTS[0]]
-    kind = "regression" if facts.task_kind == "regression" else facts.kind
-    expected = _DIMENSIONS["answerable" if facts.answerable else kind]
+    kind = folder.task_kind
+    expected = kind.outputs_of(facts.answerable) if kind else _PRETRAINED[facts.kind]
     needed = {name for name in expected if name not in _OPTIONAL}
-    if MASKED_POSITIONS in inputs and kind == "encoder":
+    if MASKED_POSITIONS in inputs and facts.kind == "encoder":
         needed.add("mlm_logits")
     if not needed <= set(found) <= set(expected):
         raise _other_model(folder, f"the outputs {', '.join(expected)}", ", ".join(found))
     K = facts.options.get("top_k") or np.shape(found.get("start_top_index", [[]]))[-1]
     sizes = {
         **{"B": len(ids), "T": ids.shape[-1], "P": inputs.get(MASKED_POSITIONS, ids).shape[-1]},
-        **{"H": config.hidden_size, "V": config.vocab_size, "K": K, "J": K * K, "2": 2},
-        "C": ids.shape[1] if kind == "multiple-choice" else len(facts.labels),
+        **{"H": config.hidden_size, "V": config.vocab_size, "K": K, "K*K": K * K},
+        "C": len(facts.labels) if ids.ndim == 2 else ids.shape[1],
     }
     limits = {"ids": facts.pieces, "start_top_index": ids.shape[-1], "end_top_index": ids.shape[-1]}
     for name, array in found.items():
-        shape, type_ = tuple(sizes[letter] for letter in expected[name]), "i" if name in limits else "f"
+        shape, type_ = (
+            tuple(sizes[size] if size in sizes else int(size) for size in expected[name].split(", ")),
+            "i" if name in limits else "f",
+        )
         if array.shape != shape or array.dtype.kind != type_:
             wanted = f"`{name}` as {'int32' if type_ == 'i' else 'float32'} {shape}"
             raise _other_model(folder, wanted, f"{array.dtype} {array.shape}")
@@ -81,11 +75,9 @@ def check_outputs(
             received = f"{array.min()} to {array.max()}"
             raise _other_model(folder, f"`{name}` from 0 to {limits[name] - 1}", received)
     check_finite("Outputs", found.values())
-    if "logits" in found:
-        probabilities = (sigmoid if facts.task_kind == "multi_label_classification" else softmax)(
-            found["logits"]
-        )
-        if not np.allclose(found["probabilities"], probabilities, atol=_ROUNDING):
+    if kind and {"logits", "probabilities"} <= found.keys():
+        expected_probabilities = kind.probabilities(found["logits"])
+        if not np.allclose(found["probabilities"], expected_probabilities, atol=_ROUNDING):
             raise _other_model(folder, f"the probabilities of {facts.task_kind}", "those of another task")
 
 

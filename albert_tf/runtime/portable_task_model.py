@@ -7,9 +7,8 @@ import numpy as np
 
 from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.portable_folder import PortableFolder
-from albert_tf.runtime.portable_inputs import as_task_outputs
 from albert_tf.runtime.portable_loading import load_folder
-from albert_tf.runtime.portable_task_answers import task_preprocessor
+from albert_tf.runtime.portable_task import task_preprocessor
 from albert_tf.runtime.trained_model import USUAL_ANSWER_LENGTH, Batch, TrainedModel
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.kinds import find_kind
@@ -76,4 +75,4 @@ class PortableTaskModel(TrainedModel):
 
     def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
         for found in self._model.outputs(batches):
-            yield {**as_task_outputs(found), "index": found["index"]}
+            yield {**self.kind.task_outputs(found), "index": found["index"]}

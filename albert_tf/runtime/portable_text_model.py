@@ -3,34 +3,19 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from albert_tf.runtime.engines import Arrays
-from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, to_hub_names
 from albert_tf.runtime.portable_model import PortableModel
+from albert_tf.tasks.answering import Arrays, Field, TextAnswer
 from albert_tf.tasks.features import SURROUNDING_SYMBOLS, joined
+from albert_tf.tasks.hub_names import MASKED_POSITIONS, to_hub_names
 from albert_tf.tasks.preprocessor import as_rows, as_texts
 from data_prep.errors import InputError
 from data_prep.tokenizers.masked_texts import MaskedTexts, check_masks, cut_around_masks, mask_positions
 
-TextAnswer = dict[str, Any]
 _CHUNK = 1024  # items of a stream that are sorted by length and answered together
-
-
-class Field(NamedTuple):
-    """An array of answers.
-
-    Attributes:
-      min_sizes: the smallest sizes of the axes after the first, and those of an empty batch.
-      fill: pads answers with smaller axes.
-      dtype: dtype of the array.
-    """
-
-    min_sizes: tuple[int, ...] = ()
-    fill: Any = 0
-    dtype: Any = np.float32
 
 
 class TextModel(PortableModel):

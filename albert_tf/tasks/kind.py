@@ -18,6 +18,7 @@ import numpy as np
 
 from albert_tf.checkpoints.heads import name_of_kind
 from albert_tf.checkpoints.names import Use
+from albert_tf.tasks.answering import Answering
 from albert_tf.tasks.columns import Columns, TextColumns
 from albert_tf.tasks.prediction_files import as_tsv
 from albert_tf.tasks.preprocessor import Preprocessor
@@ -26,6 +27,7 @@ from albert_tf.tasks.probabilities import (
     average,
     probabilities_file,
     read_probabilities,
+    softmax,
     write_probabilities,
 )
 from albert_tf.tasks.problems import Problems, shown
@@ -33,8 +35,10 @@ from albert_tf.tasks.splits import EncodedSplit, Example, mean_loss
 from albert_tf.tasks.tables import TableRow
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import write_json, write_text
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 if TYPE_CHECKING:
+    from albert_tf.tasks.served import FromIds, FromStrings
     from albert_tf.tasks.task_model import TaskModel
 
 USUAL_SPLITS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -43,6 +47,7 @@ USUAL_SPLITS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 # Which part of MNLI a split is, as in accuracy_m and accuracy_mm.
 SPLIT_GROUPS: Mapping[str, str] = MappingProxyType({"dev_matched": "m", "dev_mismatched": "mm"})
 _SHOWN_LABELS = 5
+LOGITS = {"probabilities": "B, C", "logits": "B, C"}
 Rows = Sequence[Mapping[str, np.ndarray]]  # a model's outputs for each of a split's features
 
 
@@ -65,6 +70,7 @@ class Kind(ABC):
       preprocessor: from strings and examples to arrays.
       has_classes: whether the model has an output for each of several named classes.
       has_one_class: whether each text has one of them.
+      has_order: whether the classes have an order, which --label_order gives.
       takes_class_weights: whether each text, or word, has one of them.
       needs_gold: whether predictions that a run keeps are measured by a file with the correct answers.
       scores_in_percent: whether metrics are in percent already.
@@ -74,6 +80,14 @@ class Kind(ABC):
       other_files: the formats of own data beside tables, the end of a message.
       usual_length: of sequences, in tokens, for own data.
       predictions_suffix: of the file of predictions: .tsv for GLUE's, .json for an object by id.
+      input_rank: of the model's ids: (B, T), or (B, C, T) for options.
+      export_options: the flags that only its exports have.
+      call: Python that calls a `load_portable` model of it, named `model`.
+      answering: from strings to the answers of an exported file, without TensorFlow.
+      outputs: the dimensions of what an exported file computes from ids.
+      output: the name of the one that the Keras model returns; "" if the file has the same names.
+      has_thresholds: whether each label has a threshold of its own.
+      needs_offsets: whether answers are cut out of texts by the tokenizer's offsets.
     """
 
     name: str
@@ -82,6 +96,7 @@ class Kind(ABC):
     metrics: tuple[str, ...] = ("accuracy",)
     has_classes = False
     has_one_class = False
+    has_order = False
     takes_class_weights = False
     needs_gold = False
     scores_in_percent = False
@@ -91,6 +106,14 @@ class Kind(ABC):
     other_files = ""
     usual_length = 128
     predictions_suffix: Literal[".tsv", ".json"] = ".tsv"
+    input_rank = 2
+    export_options: tuple[str, ...] = ()
+    call = 'model(["The captain sailed past.", "A quiet neighbour."])'
+    answering: type[Answering]
+    outputs: Mapping[str, str] = MappingProxyType(LOGITS)
+    output = "logits"
+    has_thresholds = False
+    needs_offsets = False
 
     def __repr__(self) -> str:
         return self.name
@@ -328,6 +351,37 @@ class Kind(ABC):
     def line(self, example: Any, value: np.ndarray, guess: Any, predictions: Probabilities) -> dict[str, Any]:
         """The JSON object of a prediction."""
         raise NotImplementedError
+
+    # Exports
+
+    @abstractmethod
+    def from_strings(
+        self, model: TaskModel, tokenizer: Tokenizer, null_threshold: float, **options: int
+    ) -> FromStrings:
+        """The model with its tokenizer as functions of strings.
+
+        Args:
+          model: a fine-tuned model.
+          tokenizer: that of its vocabulary.
+          null_threshold: null odds above which there is no answer.
+          **options: those of `export_options` that are given.
+        """
+
+    @abstractmethod
+    def from_ids(self, model: TaskModel, **options: int) -> FromIds:
+        """The model as a function of ids, which returns `outputs`."""
+
+    def outputs_of(self, answerable: bool) -> Mapping[str, str]:
+        """`outputs` of a model that may or may not find no answer."""
+        return self.outputs
+
+    def task_outputs(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs of an exported file under the names of the Keras model's."""
+        return {"output": outputs[self.output]} if self.output else dict(outputs)
+
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """The `probabilities` of an exported file."""
+        return softmax(logits)
 
     # Files of predictions
 

@@ -12,6 +12,16 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def check_order(task: str | None) -> None:
+    """Raises InputError unless --label_order is for this --task."""
+    ordered = [kind.task_name for kind in KINDS.values() if kind.has_order]
+    if task is None or task.lower() not in ordered:
+        raise InputError(
+            f"--label_order needs --task={' or '.join(ordered)}. Received "
+            f"{f'--task={task}' if task else 'no --task'}; leave it out."
+        )
+
+
 def find_kind(name: str) -> Kind:
     """The kind of a name; InputError if there is none."""
     if name not in KINDS:

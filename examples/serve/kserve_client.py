@@ -12,8 +12,9 @@ import numpy as np
 
 from albert_tf.runtime.engines import Arrays, Engine
 from albert_tf.runtime.portable_folder import PortableFolder
-from albert_tf.runtime.portable_inputs import MASKED_POSITIONS, TEXT_INPUTS
-from albert_tf.runtime.portable_loading import MODELS
+from albert_tf.runtime.portable_loading import model_class
+from albert_tf.runtime.portable_text_model import TextModel
+from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS
 from data_prep.errors import InputError
 from examples.serve.json_request import post
 
@@ -72,12 +73,12 @@ def main() -> None:
 def print_answers(path: str, url: str, texts: list[str]) -> None:
     """Prints the answer to each text, of the model at `url` that was exported to the folder `path`."""
     folder = PortableFolder(path)
-    if getattr(MODELS.get(folder.facts.kind), "columns", None) != ("text",):
+    inputs = (*TEXT_INPUTS, MASKED_POSITIONS) if folder.facts.kind == "fill-mask" else TEXT_INPUTS
+    model = model_class(folder.facts)(folder, KServeEngine(url, inputs))
+    if not isinstance(model, TextModel) or model.columns != ("text",):
         raise InputError(
             f"the folder must hold a model of single texts. Received --kind={folder.facts.kind}."
         )
-    inputs = (*TEXT_INPUTS, MASKED_POSITIONS) if folder.facts.kind == "fill-mask" else TEXT_INPUTS
-    model = MODELS[folder.facts.kind](folder, KServeEngine(url, inputs))
     for text, answer in zip(texts, model.stream(texts), strict=True):
         print(text)
         for name, value in answer.items():

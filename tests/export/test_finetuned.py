@@ -14,10 +14,11 @@ from albert_tf.checkpoints.card import weights_hash
 from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.tasks.choice.features import asked as asked_in_python
+from albert_tf.tasks.choice.serving import asked
+from albert_tf.tasks.spans.serving import spans_from_strings
 from data_prep.errors import InputError
-from export.multiple_choice import asked
-from export.question_answering import build_question_answering
 from export.run import export_for_runtime, export_model
+from export.text import task_export
 from tests.albert_tf.tasks.task_models import CASES, CONFIG
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, serialized
@@ -299,7 +300,7 @@ def test_null_odds_above_the_threshold_mean_no_answer(exported, tokenizer):
     found = model.best_answers(questions, contexts)
     odds = sorted(odds for id_, odds in found.null_odds.items() if found.n_best[id_][0].text)
     threshold = (odds[2] + odds[3]) / 2
-    export = build_question_answering(model, tokenizer, null_threshold=threshold)
+    export = task_export(spans_from_strings(model, tokenizer, null_threshold=threshold), model)
     outputs = export.signatures["serving_default"](tf.constant(questions), tf.constant(contexts))
     texts = list(found.texts(threshold).values())
     assert texts != list(found.texts(0.0).values())
@@ -310,8 +311,9 @@ def test_null_odds_above_the_threshold_mean_no_answer(exported, tokenizer):
 
 @pytest.mark.slow
 def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypatch):
-    monkeypatch.setattr("export.question_answering._CONTEXT", " ")
-    export = build_question_answering(CASES["span"].build(model_file), tokenizer)
+    monkeypatch.setattr("albert_tf.tasks.spans.serving._CONTEXT", " ")
+    model = CASES["span"].build(model_file)
+    export = task_export(spans_from_strings(model, tokenizer), model)
     found, expected = export.check(export.signatures["serving_default"])["score"]
     np.testing.assert_array_equal(found, expected)
 

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from albert_tf.runtime.portable_inputs import to_hub_names
 from albert_tf.tasks.features import IMPOSSIBLE
+from albert_tf.tasks.hub_names import to_hub_names
 from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.served import MASKED_LOGIT
 from albert_tf.tasks.splits import BatchSize, by_row, numpy_batches
 from albert_tf.tasks.string_batches import predict_batches
 from albert_tf.tasks.task import own_data_task
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
-from export.portable import MASKED_LOGIT
 from export.run import export_for_runtime
 from tests.albert_tf.tasks.files import write_questions
 from tests.albert_tf.tasks.task_models import CASES

@@ -21,10 +21,10 @@ from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.evaluation import EvalFile, Evaluation, masked_lm_accuracy
+from export.functions_of_ids import portable_encoder, portable_fill_mask
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
 from export.portable import Portable
-from export.portable_kinds import portable_encoder, portable_fill_mask
 from export.run import export_for_runtime, export_model
 from tests.albert_tf.checkpoints.random_models import CONFIGS, random_weights
 from tests.albert_tf.tasks.task_models import CASES

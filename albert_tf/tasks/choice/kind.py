@@ -4,6 +4,7 @@ from string import ascii_uppercase
 
 from albert_tf.tasks.choice.features import ChoicePreprocessor
 from albert_tf.tasks.choice.rows import choice_examples
+from albert_tf.tasks.choice.strings import ChoiceAnswering
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_object
 from albert_tf.tasks.probabilities import softmax
@@ -22,12 +23,25 @@ class Options(Kind):
     is_one_text = False
     usual_length = 384
     predictions_suffix = ".json"
+    input_rank = 3
+    call = 'model(["His brother painted it."], ["Who was it?"], [["the captain", "his brother"]])'
+    answering = ChoiceAnswering
 
     @property
     def model(self):
         from albert_tf.tasks.choice.model import MultipleChoice
 
         return MultipleChoice
+
+    def from_strings(self, model, tokenizer, null_threshold, **options):
+        from albert_tf.tasks.choice.serving import options_from_strings
+
+        return options_from_strings(model, tokenizer)
+
+    def from_ids(self, model, **options):
+        from albert_tf.tasks.choice.serving import options_from_ids
+
+        return options_from_ids(model)
 
     def examples(self, rows, first, split):
         return choice_examples(rows, first, split)

@@ -1,5 +1,6 @@
 """The kind of task that finds the answer to a question in a text."""
 
+from types import MappingProxyType
 from typing import Any
 
 from albert_tf.tasks.kind import Kind, check_no_odds
@@ -20,9 +21,19 @@ from albert_tf.tasks.spans.metrics import (
 )
 from albert_tf.tasks.spans.rows import question_examples
 from albert_tf.tasks.spans.squad_json import read_squad_file
+from albert_tf.tasks.spans.strings import SpanAnswering
 from albert_tf.tasks.spans.windows import report_unreachable
 from data_prep.text.sources import is_json_array
 
+_BEAM = MappingProxyType(
+    {
+        "answerable_logits": "B",
+        "start_top_log_probs": "B, K",
+        "start_top_index": "B, K",
+        "end_top_log_probs": "B, K*K",
+        "end_top_index": "B, K*K",
+    }
+)
 _SQUAD_SUFFIX = ".json"  # an object; a table is an array
 
 
@@ -40,6 +51,12 @@ class Spans(Kind):
     other_files = ", or SQuAD's .json"
     usual_length = 384
     predictions_suffix = ".json"
+    export_options = ("max_answer_length",)
+    call = 'model(["Who painted the lighthouse?"], ["His brother painted the lighthouse."])'
+    answering = SpanAnswering
+    outputs = MappingProxyType({"start_logits": "B, T", "end_logits": "B, T"})
+    output = ""
+    needs_offsets = True
 
     @property
     def model(self):
@@ -141,6 +158,21 @@ class Spans(Kind):
             if predictions.null_odds is not None:
                 line["null_odds"] = predictions.null_odds[example.id]
             yield line
+
+    # Exports
+
+    def from_strings(self, model, tokenizer, null_threshold, **options):
+        from albert_tf.tasks.spans.serving import spans_from_strings
+
+        return spans_from_strings(model, tokenizer, null_threshold=null_threshold, **options)
+
+    def from_ids(self, model, **options):
+        from albert_tf.tasks.spans.serving import spans_from_ids
+
+        return spans_from_ids(model, **options)
+
+    def outputs_of(self, answerable):
+        return _BEAM if answerable else self.outputs
 
     # Files of predictions
 

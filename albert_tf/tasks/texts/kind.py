@@ -1,8 +1,10 @@
 """The kinds of tasks on a text or a pair of texts: a class, an ordered class, several labels, or a number."""
 
+from types import MappingProxyType
+
 from albert_tf.tasks.kind import SPLIT_GROUPS, Kind
 from albert_tf.tasks.prediction_files import read_label_lists, read_labels, read_numbers
-from albert_tf.tasks.probabilities import sigmoid, softmax
+from albert_tf.tasks.probabilities import sigmoid
 from albert_tf.tasks.texts.features import LabelSetPreprocessor, TextPreprocessor
 from albert_tf.tasks.texts.rows import (
     as_ordinals,
@@ -12,6 +14,7 @@ from albert_tf.tasks.texts.rows import (
     read_number,
     text_examples,
 )
+from albert_tf.tasks.texts.strings import TextAnswering
 from albert_tf.tasks.values import known_label
 
 
@@ -24,6 +27,7 @@ class TextKind(Kind):
 
     export = "classifier"
     preprocessor = TextPreprocessor
+    answering = TextAnswering
     may_lack_label = False
 
     @staticmethod
@@ -33,6 +37,16 @@ class TextKind(Kind):
 
     def examples(self, rows, first, split):
         return text_examples(rows, find_columns(first, split), split)
+
+    def from_strings(self, model, tokenizer, null_threshold, **options):
+        from albert_tf.tasks.texts.serving import texts_from_strings
+
+        return texts_from_strings(model, tokenizer)
+
+    def from_ids(self, model, **options):
+        from albert_tf.tasks.texts.serving import texts_from_ids
+
+        return texts_from_ids(model)
 
 
 class Classes(TextKind):
@@ -50,7 +64,7 @@ class Classes(TextKind):
         return TextClassifier
 
     def value(self, example, features, output, labels):
-        return softmax(output)
+        return self.probabilities(output)
 
     def groups(self, split):
         group = SPLIT_GROUPS.get(split.name)
@@ -78,6 +92,7 @@ class Ordinals(Classes):
 
     name = "ordinal_classification"
     metrics = ("quadratic_kappa", "accuracy")
+    has_order = True
 
     @property
     def model(self):
@@ -101,7 +116,7 @@ class LabelSets(TextKind):
     metrics = ("micro_f1", "macro_f1")
     preprocessor = LabelSetPreprocessor
     has_classes = True
-    may_lack_label = True
+    may_lack_label = has_thresholds = True
     predictions_suffix = ".json"
     read_label = staticmethod(read_classes)
 
@@ -111,8 +126,11 @@ class LabelSets(TextKind):
 
         return MultiLabelClassifier
 
+    def probabilities(self, logits):
+        return sigmoid(logits)
+
     def value(self, example, features, output, labels):
-        return sigmoid(output)
+        return self.probabilities(output)
 
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import label_set_metrics
@@ -141,6 +159,8 @@ class Numbers(TextKind):
 
     name = "regression"
     metrics = ("pearson", "spearman")
+    outputs = MappingProxyType({"score": "B"})
+    output = "score"
     read_label = staticmethod(read_number)
 
     @property

@@ -1,6 +1,7 @@
 """The kind of task that labels each word of a sentence."""
 
 import dataclasses
+from types import MappingProxyType
 
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_label_lists
@@ -9,6 +10,7 @@ from albert_tf.tasks.words.conll import CONLL_SUFFIXES, read_conll
 from albert_tf.tasks.words.features import WordsPreprocessor
 from albert_tf.tasks.words.labels import outside_label, word_probabilities
 from albert_tf.tasks.words.rows import word_examples
+from albert_tf.tasks.words.strings import WordAnswering
 from data_prep.errors import InputError
 
 
@@ -24,12 +26,24 @@ class Words(Kind):
     needed = ("words",)
     other_files = ", or CoNLL's .conll, .conllu, .bio, .iob or .txt"
     predictions_suffix = ".json"
+    answering = WordAnswering
+    outputs = MappingProxyType({"probabilities": "B, T, C", "logits": "B, T, C"})
 
     @property
     def model(self):
         from albert_tf.tasks.words.model import TokenClassifier
 
         return TokenClassifier
+
+    def from_strings(self, model, tokenizer, null_threshold, **options):
+        from albert_tf.tasks.words.serving import words_from_strings
+
+        return words_from_strings(model, tokenizer)
+
+    def from_ids(self, model, **options):
+        from albert_tf.tasks.words.serving import words_from_ids
+
+        return words_from_ids(model)
 
     def examples(self, rows, first, split):
         return word_examples(rows, first, split)

@@ -4,7 +4,8 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.flags import FinetuningFlags
-from albert_tf.finetuning.recipes import RECIPES, FinetuningPlan, choose_length, find_recipe, resolve
+from albert_tf.finetuning.recipes import FinetuningPlan, choose_length, find_recipe, resolve
+from albert_tf.tasks.benchmarks.recipes import RECIPES
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.task import BENCHMARKS, find_task
 from data_prep.errors import InputError

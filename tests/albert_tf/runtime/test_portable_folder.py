@@ -17,7 +17,7 @@ from albert_tf.runtime import engines
 from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.engines import Engine, open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder
-from albert_tf.runtime.portable_loading import MODELS
+from albert_tf.runtime.portable_loading import model_class
 from data_prep.errors import InputError
 from examples.serve import kserve_client
 from examples.serve.kserve_client import KServeEngine
@@ -70,7 +70,7 @@ from albert_tf import load_portable
 from albert_tf.runtime.engines import Engine, open_engine
 from albert_tf.runtime.engine_settings import EngineSettings
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder
-from albert_tf.runtime.portable_loading import MODELS
+from albert_tf.runtime.portable_loading import model_class
 model = load_portable({str(folders[1])!r}, engine="onnxruntime")
 print(model(["a quiet neighbour"])["label"][0], model.pair(["a"], ["b"])["label"][0])
 assert not {{"scipy", "sklearn", "pandas"}} & {{name.split(".")[0] for name in sys.modules}}
@@ -140,7 +140,7 @@ assert cli.main(["predict", "--model_dir=hf://owner/tony"]) == 2
             "portable.json: Object missing required",
         ),
         (lambda folder: _rewrite(folder, "../portable.json"), "portable.json: Invalid enum value"),
-        (lambda folder: _rewrite(folder, kind="song"), "portable.json: Invalid enum value 'song'"),
+        (lambda folder: _rewrite(folder, kind="song"), "the kind is song and the task 'classification'"),
     ],
 )
 def test_damaged_folders_are_refused(change, message, folders, tmp_path, capsys):
@@ -253,7 +253,7 @@ def test_a_server_may_run_the_model(folders):
     with http.server.HTTPServer(("localhost", 0), _KServe) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         engine = KServeEngine(f"http://localhost:{server.server_port}/v2/models/albert")
-        found = MODELS["classifier"](folder, engine)(CASES["text"].x)
+        found = model_class(folder.facts)(folder, engine)(CASES["text"].x)
         server.shutdown()
     expected = load_portable(folder.path, engine="onnxruntime")(CASES["text"].x)
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.runtime.portable_word_labels import _word_windows, _words
+from albert_tf.tasks.words.strings import _word_windows, _words
 
 
 @given(st.text(st.sampled_from("aß€😀 \t\n\u3000\x1c\u2028"), max_size=20))

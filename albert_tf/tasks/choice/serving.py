@@ -1,4 +1,4 @@
-"""Passage, question and options in, the best option out: a SavedModel with the tokenizer and a fine-tuned model.
+"""Passage, question and options in, the best option out: what a fine-tuned model serves.
 
 question and option --option in place of "_"--> query --[CLS] passage [SEP] query [SEP]--> (B, C, T)
     --model--> (B, C)
@@ -6,14 +6,23 @@ question and option --option in place of "_"--> query --[CLS] passage [SEP] quer
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.choice.model import MultipleChoice
+from albert_tf.tasks.hub_names import TEXT_INPUTS, from_hub_names
+from albert_tf.tasks.serialized import example_batch
+from albert_tf.tasks.served import (
+    FromIds,
+    FromStrings,
+    at_least_masked,
+    joined_batch,
+    model_function,
+    random_ids,
+    repeated,
+)
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.savedmodel import Export, track_variables
-from export.serialized import example_batch
-from export.text import Method, joined_batch, model_function, repeated, text_export
 
 _INPUTS = [
     tf.TensorSpec([None], tf.string, name="passage"),
@@ -36,7 +45,7 @@ print(outputs["answer"].numpy(), outputs["probabilities"].numpy())
 """
 
 
-def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export:
+def options_from_strings(model: MultipleChoice, tokenizer: Tokenizer) -> FromStrings:
     """The model with its tokenizer, from texts to the best option.
 
     The object is called with passages and questions, string (B,), and options, string (B, C). It returns
@@ -84,21 +93,34 @@ def build_multiple_choice(model: MultipleChoice, tokenizer: Tokenizer) -> Export
         ours = tf.nn.softmax(model.predict(strings, verbose=0))
         return {"probabilities": (loaded(*map(tf.constant, strings))["probabilities"], ours)}
 
-    root = tf.train.Checkpoint(tokenizer=graph)
-    track_variables(root, model.variables, model.trainable_variables)
     warmup: list[dict[str, Sequence]] = [
         {"passage": [passage], "question": ["Who painted it?"], "options": [_OPTIONS]}
         for passage in (_PASSAGE, repeated(_PASSAGE))
     ]
-    methods: dict[str, Method] = {
-        "serving_default": (choose, _INPUTS),
-        "examples": (choose_examples, [_EXAMPLES]),
-    }
-    return text_export(root, methods, check, _EXAMPLE, warmup)
+    return FromStrings(
+        {"serving_default": (choose, _INPUTS), "examples": (choose_examples, [_EXAMPLES])},
+        {"tokenizer": graph},
+        check,
+        _EXAMPLE,
+        warmup,
+    )
+
+
+def options_from_ids(model: MultipleChoice) -> FromIds:
+    """`probabilities` and `logits` (B, C) of the options, from ids (B, C, T)."""
+
+    def choose(inputs):
+        logits = model(from_hub_names(inputs), training=False)
+        return {"probabilities": tf.nn.softmax(logits), "logits": at_least_masked(logits)}
+
+    options = [random_ids(model, seed) for seed in range(3)]
+    sample = {name: np.stack([option[name] for option in options], axis=1) for name in TEXT_INPUTS}
+    sample["input_mask"][0, -1] = 0  # one question has an option less
+    return FromIds(choose, sample, dimensions="B, C, T", example_ids="[[[2, 13, 1, 9, 3], [2, 13, 1, 7, 3]]]")
 
 
 def asked(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
-    """Questions with an option filled in, as `albert_tf.tasks.features.asked` does it.
+    """Questions with an option filled in, as `albert_tf.tasks.choice.features.asked` does it.
 
     Args:
       questions: string (N,).

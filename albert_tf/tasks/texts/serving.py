@@ -1,16 +1,24 @@
-"""Text in, classes or a number out: a SavedModel with the tokenizer and a fine-tuned classifier.
+"""Text in, classes or a number out: what a fine-tuned classifier serves.
 
 texts, or pairs of texts --tokenize--> pieces --cut--> one batch --model--> probabilities (B, C)
 """
 
 import tensorflow as tf
 
+from albert_tf.tasks.hub_names import from_hub_names
+from albert_tf.tasks.serialized import EXAMPLES, example_batch
+from albert_tf.tasks.served import (
+    TEXT,
+    FromIds,
+    FromStrings,
+    at_least_masked,
+    joined_batch,
+    model_function,
+    warmup_requests,
+)
 from albert_tf.tasks.texts.model import MultiLabelClassifier, TextClassifier, TextRegressor
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.savedmodel import Export, track_variables
-from export.serialized import EXAMPLES, example_batch
-from export.text import TEXT, Method, joined_batch, model_function, text_export, warmup_requests
 
 _TEXT_PAIR = tf.TensorSpec([None], tf.string, name="text_pair")
 _TEXT = "The captain sailed past."
@@ -24,7 +32,7 @@ print({name: array.numpy() for name, array in outputs.items()})
 """
 
 
-def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer) -> Export:
+def texts_from_strings(model: TextClassifier | TextRegressor, tokenizer: Tokenizer) -> FromStrings:
     """The model with its tokenizer, from text to classes.
 
     The object is called with a batch of texts, string (B,); `.pair` also takes the second text of each pair. It
@@ -60,14 +68,29 @@ def build_classifier(model: TextClassifier | TextRegressor, tokenizer: Tokenizer
         expected = [one if name == "score" else _probabilities(one, model) for one in outputs]
         return {name: (single[name], expected[0]), f"{name} of pairs": (double[name], expected[1])}
 
-    root = tf.train.Checkpoint(tokenizer=graph)
-    track_variables(root, model.variables, model.trainable_variables)
-    methods: dict[str, Method] = {
-        "serving_default": (predict, [TEXT]),
-        "pair": (predict, [TEXT, _TEXT_PAIR]),
-        "examples": (predict_examples, [EXAMPLES]),
-    }
-    return text_export(root, methods, check, _EXAMPLE, warmup_requests(_TEXT))
+    return FromStrings(
+        {
+            "serving_default": (predict, [TEXT]),
+            "pair": (predict, [TEXT, _TEXT_PAIR]),
+            "examples": (predict_examples, [EXAMPLES]),
+        },
+        {"tokenizer": graph},
+        check,
+        _EXAMPLE,
+        warmup_requests(_TEXT),
+    )
+
+
+def texts_from_ids(model: TextClassifier | TextRegressor) -> FromIds:
+    """`probabilities` and `logits` (B, C), or `score` (B,). The probabilities of several labels are sigmoids."""
+
+    def classify(inputs):
+        outputs = model(from_hub_names(inputs), training=False)
+        if isinstance(model, TextRegressor):
+            return {"score": outputs}
+        return {"probabilities": _probabilities(outputs, model), "logits": at_least_masked(outputs)}
+
+    return FromIds(classify)
 
 
 def _classes(logits: tf.Tensor, model: TextClassifier) -> dict[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""Text in, words and their labels out: a SavedModel with the tokenizer and a fine-tuned token classifier.
+"""Text in, words and their labels out: what a fine-tuned token classifier serves.
 
 text --white space--> words --tokenize--> pieces --windows--> (N, T) --model--> logits of each word's first piece
     --padded--> words, labels, offsets (B, W)
@@ -10,21 +10,22 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.features import SURROUNDING_SYMBOLS
+from albert_tf.tasks.hub_names import from_hub_names
+from albert_tf.tasks.serialized import EXAMPLES, example_batch
+from albert_tf.tasks.served import (
+    TEXT,
+    FromIds,
+    FromStrings,
+    at_least_masked,
+    model_function,
+    padded_batch,
+    warmup_requests,
+)
 from albert_tf.tasks.words.model import TokenClassifier
 from data_prep.in_graph import GraphTokenizer, make_graph_tokenizer
 from data_prep.in_graph.character_ops import looked_up
 from data_prep.tokenizers.normalization import WHITE_SPACE
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.savedmodel import Export, track_variables
-from export.serialized import EXAMPLES, example_batch
-from export.text import (
-    TEXT,
-    Method,
-    model_function,
-    padded_batch,
-    text_export,
-    warmup_requests,
-)
 
 _TEXT = "The captain sailed past. His brother painted the lighthouse."
 _EXAMPLE = """
@@ -37,7 +38,7 @@ print({name: array.numpy() for name, array in outputs.items()})
 """
 
 
-def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> Export:
+def words_from_strings(model: TokenClassifier, tokenizer: Tokenizer) -> FromStrings:
     """The model with its tokenizer, from text to labelled words.
 
     The object is called with a batch of texts, string (B,). White space separates their words, as in `albert
@@ -92,13 +93,23 @@ def build_token_classification(model: TokenClassifier, tokenizer: Tokenizer) -> 
         found = loaded(texts)["probabilities"][:1, : len(words)]
         return {"probabilities": (found, tf.reduce_max(tf.nn.softmax(logits), axis=-1)[tf.newaxis])}
 
-    root = tf.train.Checkpoint(tokenizer=graph)
-    track_variables(root, model.variables, model.trainable_variables)
-    methods: dict[str, Method] = {
-        "serving_default": (label, [TEXT]),
-        "examples": (label_examples, [EXAMPLES]),
-    }
-    return text_export(root, methods, check, _EXAMPLE, warmup_requests(_TEXT))
+    return FromStrings(
+        {"serving_default": (label, [TEXT]), "examples": (label_examples, [EXAMPLES])},
+        {"tokenizer": graph},
+        check,
+        _EXAMPLE,
+        warmup_requests(_TEXT),
+    )
+
+
+def words_from_ids(model: TokenClassifier) -> FromIds:
+    """`probabilities` and `logits` (B, T, C) of the classes of tokens."""
+
+    def label(inputs):
+        logits = model(from_hub_names(inputs), training=False)
+        return {"probabilities": tf.nn.softmax(logits), "logits": at_least_masked(logits)}
+
+    return FromIds(label)
 
 
 def _split(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -1,25 +1,23 @@
-"""Portable token classification: a text's words -> windows -> a label for each word."""
+"""A text's words -> windows -> a label for each word, without TensorFlow."""
 
 import re
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.runtime.engines import Arrays
-from albert_tf.runtime.portable_text_model import Field, TextAnswer, TextModel
+from albert_tf.tasks.answering import Answering, Field, TextAnswer
 from albert_tf.tasks.features import SURROUNDING_SYMBOLS, Features, joined
 from data_prep.files import encodable
 
 
-class PortableTokenClassification(TextModel):
+class WordAnswering(Answering):
     """Texts to `words`, `labels`, `begins`, `ends` (in bytes of UTF-8) and `probabilities` (B, W).
 
     White space separates words. A text that is longer than the model's sequences is read in windows that overlap
     by half, and each word is labelled where it has context on both sides.
     """
 
-    @cached_property
+    @property
     def fields(self):
         return {
             "words": Field((0,), "", object),
@@ -29,13 +27,13 @@ class PortableTokenClassification(TextModel):
             "probabilities": Field((0,)),
         }
 
-    def answers(self, columns):
-        (texts,) = columns
+    def answers(self, columns, rows):
+        (texts,), tokenizer = columns, self.preprocessor.tokenizer
         words = [_words(text) for text in texts]
-        distinct = list(dict.fromkeys(word.text for text_words in words for word in text_words))
-        pieces = dict(zip(distinct, self.tokenizer.encode_batch(distinct), strict=True))
-        longest = self.folder.facts.lengths["max_seq_length"]
-        unknown = np.array([self.tokenizer.unk_id], np.int32)
+        distinct = list(dict.fromkeys(word.text for of_text in words for word in of_text))
+        pieces = dict(zip(distinct, tokenizer.encode_batch(distinct), strict=True))
+        longest = self.preprocessor.max_seq_length
+        unknown = np.array([tokenizer.unk_id], np.int32)
         features: list[Features] = []
         places: list[
             list[tuple[int, int]]
@@ -44,13 +42,13 @@ class PortableTokenClassification(TextModel):
             word_ids = [pieces[word.text] if len(pieces[word.text]) else unknown for word in text_words]
             windows, labelled = _word_windows(word_ids, longest - SURROUNDING_SYMBOLS)
             places.append([(len(features) + window, 1 + place) for window, place in labelled])
-            features += [joined(ids, None, self.tokenizer, longest) for ids in windows]
-        rows = self.rows(features)
-        return [self._answer(*each, rows) for each in zip(words, places, strict=True)]
+            features += [joined(ids, None, tokenizer, longest) for ids in windows]
+        found = rows(features)
+        return [self._answer(*each, found) for each in zip(words, places, strict=True)]
 
-    def _answer(self, words: list["_Word"], places: list[tuple[int, int]], rows: list[Arrays]) -> TextAnswer:
+    def _answer(self, words: list["_Word"], places: list[tuple[int, int]], rows) -> TextAnswer:
         probabilities = [rows[window]["probabilities"][place] for window, place in places]
-        labels = self.folder.facts.labels
+        labels = self.facts.labels
         return {
             "words": np.array([word.text for word in words], object),
             "labels": np.array([labels[values.argmax()] for values in probabilities], object),

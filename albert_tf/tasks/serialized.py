@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.runtime.portable_inputs import from_hub_names
-from export.checks import checked_inputs, feature_checks
+from albert_tf.tasks.graph_checks import checked_inputs, feature_checks
+from albert_tf.tasks.hub_names import from_hub_names
 
 EXAMPLES = tf.TensorSpec([None], tf.string, name="examples")
 

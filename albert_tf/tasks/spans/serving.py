@@ -1,26 +1,33 @@
-"""Question and context in, answer out: a SavedModel with the tokenizer and a fine-tuned model that slides windows.
+"""Question and context in, answer out: what a fine-tuned model serves, which slides windows.
 
 question, context --tokenize--> windows (W, T) of all B questions --model--> scores --best span of each window-->
     --best window of each question--> answer, cut from the context
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.features import IMPOSSIBLE
+from albert_tf.tasks.hub_names import from_hub_names
+from albert_tf.tasks.serialized import EXAMPLES, example_batch
+from albert_tf.tasks.served import (
+    FromIds,
+    FromStrings,
+    at_least_masked,
+    model_function,
+    random_ids,
+    repeated,
+)
 from albert_tf.tasks.spans.answers import EVEN_ODDS
+from albert_tf.tasks.spans.graph_windows import GraphWindows, Windows
 from albert_tf.tasks.spans.model import QuestionAnswering
 from data_prep.errors import InputError
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
-from export.portable import at_least_masked
-from export.savedmodel import Export, track_variables
-from export.serialized import EXAMPLES, example_batch
-from export.text import Method, model_function, repeated, text_export
-from export.windows import GraphWindows, Windows
 
 _INPUTS = [
     tf.TensorSpec([None], tf.string, name="question"),
@@ -49,12 +56,12 @@ class _Spans(NamedTuple):
     scores: tf.Tensor
 
 
-def build_question_answering(
+def spans_from_strings(
     model: QuestionAnswering,
     tokenizer: Tokenizer,
     max_answer_length: int = 30,
     null_threshold: float = EVEN_ODDS,
-) -> Export:
+) -> FromStrings:
     """The model with its tokenizer, from a question and a context of any length to the answer.
 
     The object is called with questions and contexts, string (B,). It returns `answer`, string (B,), a substring of
@@ -114,14 +121,29 @@ def build_question_answering(
             checked["null_odds"] = (outputs["null_odds"], np.array(list(found.null_odds.values())))
         return checked
 
-    root = tf.train.Checkpoint(windows=windows_of)
-    track_variables(root, model.variables, model.trainable_variables)
     warmup = [{"question": [_QUESTION], "context": [context]} for context in (_CONTEXT, repeated(_CONTEXT))]
-    methods: dict[str, Method] = {
-        "serving_default": (answer, _INPUTS),
-        "examples": (answer_examples, [EXAMPLES]),
-    }
-    return text_export(root, methods, check, _EXAMPLE, warmup)
+    return FromStrings(
+        {"serving_default": (answer, _INPUTS), "examples": (answer_examples, [EXAMPLES])},
+        {"windows": windows_of},
+        check,
+        _EXAMPLE,
+        warmup,
+    )
+
+
+def spans_from_ids(model: QuestionAnswering, max_answer_length: int = 30) -> FromIds:
+    """What `window_outputs` returns of [CLS] question [SEP] context [SEP]."""
+    check_answer_length(max_answer_length)
+
+    def answer(inputs):
+        return window_outputs(partial(model, training=False), from_hub_names(inputs))
+
+    sample = random_ids(model)
+    places = np.arange(sample["input_mask"].shape[1])
+    sample["input_type_ids"] = ((places >= 3) & (sample["input_mask"] > 0)).astype("int32")
+    ids, types = "[[2, 13, 3, 7, 9, 1, 3]]", 'np.array([[0, 0, 0, 1, 1, 1, 1]], "int32")'
+    options = {"max_answer_length": max_answer_length}
+    return FromIds(answer, sample, options, example_ids=ids, example_types=types)
 
 
 def window_outputs(scores_of: Callable[[dict], dict], batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
