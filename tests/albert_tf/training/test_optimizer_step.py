@@ -23,7 +23,7 @@ class Linear:
         self.model = types.SimpleNamespace(
             trainable_variables=variables,
             non_trainable_weights=[],
-            encoder=types.SimpleNamespace(seeds=seeds),
+            encoder=types.SimpleNamespace(seeds=seeds, kernels=None),
         )
 
     def counts(self, batch):
