@@ -236,8 +236,8 @@ def with_mask(text: str) -> str:
 def id_encoder(init_checkpoint: str):
     """A function of texts that returns the inputs of an encoder."""
     from albert_tf.checkpoints.open_model import read
-    from albert_tf.runtime.portable_inputs import TEXT_INPUTS
-    from albert_tf.tasks.preprocessor import TextPreprocessor
+    from albert_tf.tasks.hub_names import TEXT_INPUTS
+    from albert_tf.tasks.texts.features import TextPreprocessor
 
     vocabulary = read(init_checkpoint).vocabulary
     assert vocabulary is not None

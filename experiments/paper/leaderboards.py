@@ -12,9 +12,10 @@ from typing import Any
 
 from albert_tf.checkpoints.run_files import SETTINGS_FILE
 from albert_tf.tasks.benchmarks.ensemble import report_runs
-from albert_tf.tasks.run_predictions import probabilities_file
+from albert_tf.tasks.kind import Task
+from albert_tf.tasks.probabilities import probabilities_file
 from albert_tf.tasks.scores import GLUE_TASKS, glue_average, task_score
-from albert_tf.tasks.task import TASKS, Task, find_task
+from albert_tf.tasks.task import BENCHMARKS, find_task
 from benchmarks.report import describe_machine
 from data_prep.errors import InputError
 from data_prep.files import read_json_object
@@ -245,7 +246,7 @@ def scores(task: str, metrics: Mapping[str, float]) -> dict[str, float]:
     if task == "squad2.0":
         return {"squad2_f1": metrics["best_f1"], "squad2_em": metrics["best_exact"]}
     if task == "mnli":
-        return {"mnli": task_score(TASKS["mnli"], metrics)}
+        return {"mnli": task_score(BENCHMARKS["mnli"], metrics)}
     return {task: 100 * metrics[{"cola": "matthews", "sts-b": "pearson"}.get(task, "accuracy")]}
 
 

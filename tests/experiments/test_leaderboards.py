@@ -6,14 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf.tasks.run_predictions import (
-    Probabilities,
-    probabilities_file,
-    write_answers,
-    write_probabilities,
-)
+from albert_tf.tasks.probabilities import Probabilities, probabilities_file, write_probabilities
+from albert_tf.tasks.spans.answer_files import write_answers
 from albert_tf.tasks.spans.answers import Answer, SquadPredictions
-from albert_tf.tasks.task import TASKS
+from albert_tf.tasks.task import BENCHMARKS
 from experiments.__main__ import main
 from experiments.paper.results import Results
 
@@ -26,10 +22,10 @@ def write_run(
     settings = {"task": task, "init_checkpoint": checkpoint, "data_dir": str(folder.parents[1])}
     (folder / "settings.json").write_text(json.dumps(settings))
     ids = tuple(str(i) for i in range(len(right)))
-    if TASKS[task].kind == "regression":
+    if not BENCHMARKS[task].kind.has_classes:
         values, classes, labels = tuple(map(np.array, right)), (), tuple(float(i) for i in range(len(right)))
     else:
-        classes = TASKS[task].labels
+        classes = BENCHMARKS[task].labels
         labels = tuple(classes[i % 2] for i in range(len(right)))
         rows = [[p, 1 - p] if i % 2 == 0 else [1 - p, p] for i, p in enumerate(right)]
         values = tuple(np.array(row + [0.0] * (len(classes) - 2)) for row in rows)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.tasks.examples import ChoiceExample, QuestionExample, TextExample
+from albert_tf.tasks.choice.rows import ChoiceExample
+from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.task import find_task
+from albert_tf.tasks.texts.rows import TextExample
 from data_prep.errors import InputError
 from experiments import albert_small_en, downstream, small_budgets
 from experiments.albert_small_en import SmallModelSettings

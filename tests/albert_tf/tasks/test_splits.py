@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 from albert_tf.tasks.choice.features import ChoicePreprocessor
 from albert_tf.tasks.choice.rows import ChoiceExample
 from albert_tf.tasks.spans.rows import QuestionExample
-from albert_tf.tasks.splits import (
-    USUAL_SIZE,
-    BatchSize,
-    EncodedSplit,
-    by_row,
-    numpy_batches,
-    padded_batch,
-)
+from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches, padded_batch
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from albert_tf.tasks.texts.rows import TextExample
