@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-all test-fast test-parts test-journeys wheel site tutorials test-data test-model test-training \
+.PHONY: demo test test-all test-fast test-parts wheel site tutorials test-data test-model test-training \
 	test-tasks test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
@@ -24,8 +24,8 @@ EXPORT_RUN = tests/export/test_run.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))
 
-# All tests but those of tens of seconds or more.
-test: SELECT = -m "not very_slow"
+# All tests but those of tens of seconds or more, of which it has the few that follow users through everything.
+test: SELECT = -m "not very_slow or journey"
 test: lint test-parts
 
 # Every test: one to two hours on two cores.
@@ -38,16 +38,6 @@ test-parts: test-data test-model test-training test-tasks test-formats test-expo
 test-fast: SELECT = -m "not slow and not very_slow"
 test-fast: $(VENV)/.installed-dev
 	$(PYTEST)
-
-# Of the very slow tests those that follow users from text to an application: `.ci/run` has time for them.
-JOURNEYS = tests/test_package.py tests/test_documentation.py tests/test_survival.py tests/examples tests/data_prep/prepare \
-	tests/albert_tf/pretraining/test_run_on_many_devices.py tests/albert_tf/pretraining/test_pretrain.py \
-	tests/albert_tf/finetuning/test_finetune.py tests/albert_tf/finetuning/test_finetuning_workers.py \
-	tests/export/test_clients.py tests/export/test_run.py
-
-test-journeys: SELECT = -m very_slow
-test-journeys: $(VENV)/.installed-dev
-	$(PYTEST) $(JOURNEYS)
 
 test-data: $(VENV)/.installed-dev
 	$(PYTEST) $(DATA)

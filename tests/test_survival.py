@@ -51,6 +51,7 @@ def checkpoint_steps(run: Path) -> set[int]:
     return {int(path.stem.split("-")[1]) for path in (run / "checkpoints").glob("*.index")}
 
 
+@pytest.mark.journey
 def test_sigterm_saves_and_the_same_command_resumes(pretraining_files, tmp_path):
     run, whole = tmp_path / "run", tmp_path / "whole"
     flags = {**LONG, "save_checkpoints_steps": 300, "iterations_per_loop": 1}

@@ -79,6 +79,7 @@ def test_the_folder_of_an_interrupted_demo_is_a_demos(tmp_path, monkeypatch):
 
 
 @pytest.mark.very_slow
+@pytest.mark.journey
 def test_the_whole_journey_on_the_users_text(tmp_path):
     (tmp_path / "text").mkdir()
     write_story(tmp_path / "text" / "story [draft].txt", documents=60)

@@ -74,6 +74,7 @@ def test_two_workers_equal_one(pretraining_files, short_examples, without_dropou
     assert len(events) == 2, "only from the chief, which was started twice"
 
 
+@pytest.mark.journey
 def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
     flags = {
         "num_devices": 2,
