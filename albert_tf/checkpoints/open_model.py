@@ -36,11 +36,11 @@ def open_model(source: str | Path, config: AlbertConfig | str | Path | None = No
     """
     if config is None:
         return read(source)
-    given = config if isinstance(config, AlbertConfig) else AlbertConfig.from_json_file(config)
-    stored = read(source, given)
-    check_same_model(stored.config, given, source)
+    expected = config if isinstance(config, AlbertConfig) else AlbertConfig.from_json_file(config)
+    stored = read(source, expected)
+    check_same_model(stored.config, expected, source)
     return dataclasses.replace(
-        stored, config=dataclasses.replace(stored.config, **{name: getattr(given, name) for name in _FREE})
+        stored, config=dataclasses.replace(stored.config, **{name: getattr(expected, name) for name in _FREE})
     )
 
 

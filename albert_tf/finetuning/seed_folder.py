@@ -190,6 +190,6 @@ def results_table(results: Mapping[str, Any]) -> Table | None:
 def _spread(metrics: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
     spread = {}
     for name in metrics[0]:
-        values = [of_seed[name] for of_seed in metrics if name in of_seed]
+        values = [seed_metrics[name] for seed_metrics in metrics if name in seed_metrics]
         spread[name] = {"median": statistics.median(values), "min": min(values), "max": max(values)}
     return spread

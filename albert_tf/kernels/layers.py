@@ -97,14 +97,14 @@ class LayerRun:
                 uncast = lambda x, *values: run(x, *map(self._cast, values))  # noqa: E731
                 self.functions[key] = self.make_function(uncast, weights)
             return self.functions[key](x)
-        # keras.remat computes gradients for all arguments; what else `run` reads needs none.
+        # keras.remat computes gradients for all arguments of `run`; its other inputs need none.
         run = keras.remat(run) if self.remat == "layers" else run
         return run(x, *(self.values[id(weight)] for weight in weights))
 
     def _cast(self, weight):
         # int8 matrices, too: TensorFlow multiplies whole numbers as floats faster than as integers on CPUs.
-        of_product = len(weight.shape) == 2 or weight.name == "bias"
-        return ops.cast(weight, self.mask_scores.dtype if of_product else weight.dtype)
+        in_product = len(weight.shape) == 2 or weight.name == "bias"
+        return ops.cast(weight, self.mask_scores.dtype if in_product else weight.dtype)
 
     def _state_before(self, number):
         """The dropout state that a layer starts from."""

@@ -93,7 +93,7 @@ def parse_phase(text: str) -> dict[str, Any]:
             (nearest,) = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.0)
             raise _error(text, f"{word!r} is not one of these; did you mean {nearest}={value or '...'}?")
         if key in values:
-            raise _error(text, f"{key} is there twice.")
+            raise _error(text, f"{key} occurs twice.")
         values[key] = _whole_number(text, key, value) if key.startswith(("num", "train")) else value
     for key in ("input_file", "num_train_steps"):
         if not values.get(key):

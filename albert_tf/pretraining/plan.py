@@ -130,11 +130,11 @@ def complete(flags: PretrainingFlags, config: AlbertConfig, data: tuple[PhaseDat
 
 def _find_config(flags: PretrainingFlags) -> AlbertConfig:
     """The configuration that is given, or that of the run in --output_dir, or of --init_checkpoint."""
-    of_run = Path(flags.output_dir) / CONFIG_FILE
+    run_config = Path(flags.output_dir) / CONFIG_FILE
     if flags.albert_config_file:
         return AlbertConfig.from_json_file(flags.albert_config_file)
-    if of_run.is_file():
-        return AlbertConfig.from_json_file(of_run)
+    if run_config.is_file():
+        return AlbertConfig.from_json_file(run_config)
     if flags.init_checkpoint:
         return read_config(flags.init_checkpoint)
     raise InputError(

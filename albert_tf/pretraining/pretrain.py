@@ -22,7 +22,7 @@ from albert_tf.pretraining.run_folder import notes_on_changes, write_run_folder
 from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
 from albert_tf.training.device_flags import settings_json
 from albert_tf.training.guard import Guard
-from albert_tf.training.held_out import ALONE, HeldOut
+from albert_tf.training.held_out import EVALUATION_ALONE, HeldOut
 from albert_tf.training.initial_weights import load_weights_into
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run import Run, locked_by_chief
@@ -164,7 +164,7 @@ class Pretraining:
     def evaluate_alone(self) -> None:
         """Evaluates the restored weights, in a line of metrics.jsonl that decides nothing."""
         if metrics := self._evaluate(self.run.step):
-            self.run.record_evaluation({**metrics, ALONE: 1})
+            self.run.record_evaluation({**metrics, EVALUATION_ALONE: 1})
 
     def _tile_untrained_positions(self, phase: Phase, step: int) -> None:
         """Before the weights of `step` take steps of a longer phase, repeats the position rows that are trained.

@@ -52,7 +52,7 @@ def write_run_folder(plan: PretrainingPlan) -> None:
         _check_same_vocabulary(run, plan.manifest)
         if (run / SETTINGS_FILE).exists():
             if not plan.do_train:
-                return  # an evaluation needs none of the run's flags, and keeps them
+                return  # an evaluation leaves the run's settings.json as it is
             _check_same_phases(run, plan)
             # If --init_checkpoint gave the position table, no phase tiles it.
             more = ("init_checkpoint",) if len(plan.phases) > 1 else ()
@@ -116,28 +116,28 @@ def _check_same_vocabulary(run: Path, manifest: Manifest | None) -> None:
     """Examples that are trained on or evaluated now must have the ids of the run's."""
     if manifest is None or not (run / MANIFEST_FILE).exists():
         return
-    there, given = Manifest.read(run / MANIFEST_FILE).vocabulary, manifest.vocabulary
-    if there.sha256 != given.sha256:
+    stored, received = Manifest.read(run / MANIFEST_FILE).vocabulary, manifest.vocabulary
+    if stored.sha256 != received.sha256:
         raise InputError(
-            f"Examples must be prepared with the vocabulary of the run, {there.file}. Received some that were "
-            f"prepared with {given.file}, which has other content; prepare them again, or name another "
+            f"Examples must be prepared with the vocabulary of the run, {stored.file}. Received some that were "
+            f"prepared with {received.file}, which has other content; prepare them again, or name another "
             "--output_dir."
         )
 
 
 def _check_same_phases(run: Path, plan: PretrainingPlan) -> None:
     """All phases must stay; only the steps of the last one may change."""
-    there, given = _read_stored(run).phases, plan.phases
-    if len(there) == len(given) == 1 and not plan.phase:
+    stored, received = _read_stored(run).phases, plan.phases
+    if len(stored) == len(received) == 1 and not plan.phase:
         return  # the flags themselves are compared
     different = [
-        f"{name} of phase {number} is {getattr(before, name)} there, received {getattr(now, name)}"
-        for number, (before, now) in enumerate(zip(there, given, strict=False), start=1)
+        f"{name} of phase {number} is {getattr(before, name)} in the run, received {getattr(now, name)}"
+        for number, (before, now) in enumerate(zip(stored, received, strict=False), start=1)
         for name in _FIXED_OF_A_PHASE
         if getattr(before, name) != getattr(now, name)
     ]
-    if len(there) != len(given):
-        different = [f"{len(there)} there, received {len(given)}"]
+    if len(stored) != len(received):
+        different = [f"{len(stored)} in the run, received {len(received)}"]
     if different:
         raise InputError(
             f"{run} holds a run with other phases: {'; '.join(different)}. Use the same flags to resume it, or "
@@ -146,11 +146,11 @@ def _check_same_phases(run: Path, plan: PretrainingPlan) -> None:
 
 
 def _check_same_config(run: Path, config: AlbertConfig) -> None:
-    there, given = AlbertConfig.from_json_file(run / CONFIG_FILE).to_dict(), config.to_dict()
+    stored, received = AlbertConfig.from_json_file(run / CONFIG_FILE).to_dict(), config.to_dict()
     different = [
-        f"{name} is {there[name]} there, received {given[name]}"
-        for name in given
-        if there[name] != given[name]
+        f"{name} is {stored[name]} in the run, received {received[name]}"
+        for name in received
+        if stored[name] != received[name]
     ]
     if different:
         raise InputError(

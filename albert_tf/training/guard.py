@@ -53,7 +53,7 @@ class Guard:
                 self._judge(line)
 
     @property
-    def calm(self) -> bool:
+    def is_stable(self) -> bool:
         """Whether the last interval was good, so that a checkpoint saved now is good."""
         return self._bad == 0
 

@@ -3,7 +3,7 @@
 import math
 
 # In the line of an evaluation without training, which may be of other text: it decides nothing.
-ALONE = "evaluation_alone"
+EVALUATION_ALONE = "evaluation_alone"
 LOSS = "eval_loss"
 
 MEMORIZATION = (
@@ -51,7 +51,7 @@ class HeldOut:
         """Takes in a line of metrics.jsonl; of several evaluations of one step only the first counts."""
         step = line["step"]
         self._training_loss = line.get("loss", self._training_loss)
-        if self._metric not in line or ALONE in line or step in self.evaluated:
+        if self._metric not in line or EVALUATION_ALONE in line or step in self.evaluated:
             return
         self.evaluated.add(step)
         if step <= self._after:

@@ -239,7 +239,7 @@ class Run:
     def _save(self, *, good: bool | None = None) -> None:
         """Saves a checkpoint; the guard rolls back to `good` ones only. By default, good after a good interval."""
         if self.is_chief:
-            self.checkpoints.save(good=(not self._guard or self._guard.calm) if good is None else good)
+            self.checkpoints.save(good=(not self._guard or self._guard.is_stable) if good is None else good)
 
     def _roll_back(self, guard: Guard, adopt: Callable[[int], None]) -> None:
         """Restores the weights and moments of a good checkpoint and saves them as the checkpoint of `step`."""

@@ -64,7 +64,7 @@ def test_parsing():
             "a whole number of at least 1, with at most 18 digits.",
         ),
         ("input_file=a num_train_steps=3 train_batch_size=4.5", "train_batch_size must be a whole number"),
-        ("input_file=a input_file=b num_train_steps=3", "input_file is there twice."),
+        ("input_file=a input_file=b num_train_steps=3", "input_file occurs twice."),
         ("input_file='a num_train_steps=3", "No closing quotation."),
     ],
 )
@@ -281,10 +281,12 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
 def test_a_folder_with_other_phases(finished, flags, capfd):
     first, second = flags.phases
     longer = first.replace("num_train_steps=6", "num_train_steps=5")
-    assert "start_step of phase 2 is 6 there, received 5" in refused(capfd, flags(finished, [longer, second]))
-    assert "other phases: 2 there, received 1." in refused(capfd, flags(finished, [first]))
+    assert "start_step of phase 2 is 6 in the run, received 5" in refused(
+        capfd, flags(finished, [longer, second])
+    )
+    assert "other phases: 2 in the run, received 1." in refused(capfd, flags(finished, [first]))
     batch = f"{second} train_batch_size=2"
-    assert "train_batch_size of phase 2 is 4 there, received 2" in refused(
+    assert "train_batch_size of phase 2 is 4 in the run, received 2" in refused(
         capfd, flags(finished, [first, batch])
     )
     changed = flags(finished, init_checkpoint=finished)
@@ -297,7 +299,7 @@ def test_a_folder_with_another_single_phase(flags, tmp_path, capfd):
     run = tmp_path / "run"
     assert cli.main(flags(run, [second.replace("num_train_steps=6", "num_train_steps=1")])) == 0
     batch = f"{second} train_batch_size=2"
-    assert "train_batch_size of phase 1 is 4 there, received 2" in refused(capfd, flags(run, [batch]))
+    assert "train_batch_size of phase 1 is 4 in the run, received 2" in refused(capfd, flags(run, [batch]))
 
 
 @pytest.mark.slow

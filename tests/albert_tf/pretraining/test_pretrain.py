@@ -618,7 +618,7 @@ def test_a_folder_with_another_run(finished, pretraining_files, tmp_path, capfd)
     (tmp_path / "other.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     flags = pretraining_files.flags(finished, albert_config_file=tmp_path / "other.json")
-    assert "num_hidden_layers is 2 there, received 3" in refused(capfd, flags)
+    assert "num_hidden_layers is 2 in the run, received 3" in refused(capfd, flags)
     assert "--train_batch_size=4" in refused(capfd, pretraining_files.flags(finished, train_batch_size=8))
     other = pretraining_files.flags(
         tmp_path / "run", init_checkpoint=finished, albert_config_file=tmp_path / "o"

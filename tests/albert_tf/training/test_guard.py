@@ -55,11 +55,11 @@ def test_a_resumed_run_decides_like_one_that_was_not_killed():
 
 def test_calm():
     guard = guard_after()
-    calm = []
+    stable = []
     for loss in (5, 5, 5, 9, 5):
         guard.spiked(line(loss))
-        calm.append(guard.calm)
-    assert calm == [True, True, True, False, True]
+        stable.append(guard.is_stable)
+    assert stable == [True, True, True, False, True]
 
 
 def test_rolls_back_further_if_a_checkpoint_led_to_a_spike_before():
@@ -76,7 +76,7 @@ def test_rolls_back_further_if_a_checkpoint_led_to_a_spike_before():
 def test_a_resumed_run_knows_the_roll_back_before():
     """The bad intervals before it are over; the checkpoint that led to them is avoided."""
     bad = [*map(line, (5, 5, 5, 9, 9)), {"step": 50, "rolled_back_to": 30}]
-    assert guard_after(bad).calm
+    assert guard_after(bad).is_stable
     assert guard_after(bad).choose([30, 20, 10]) == 20
     assert verdicts([9], bad) == [False]
     assert verdicts([9], bad[:-1]) == [True]
@@ -100,5 +100,5 @@ def test_another_phase_is_no_spike():
     at = [line(2, step) for step in range(26, 31)] + [line(5, step) for step in range(31, 36)]
     guard = guard_after(at[:6], ends=(30, 40))  # as if killed after the first interval of the second phase
     assert not any(guard.spiked(each) for each in at[6:])
-    assert guard.calm
+    assert guard.is_stable
     assert [guard.spiked(line(9, step)) for step in (36, 37)] == [False, True]
