@@ -20,7 +20,7 @@ MODEL = tests/conformance $(addprefix tests/albert_tf/,kernels model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
 TASKS = $(addprefix tests/albert_tf/,tasks finetuning)
 FORMATS = $(addprefix tests/albert_tf/,checkpoints conversion)
-EXPORT_RUN = tests/export/test_run.py
+EXPORT_RUN = tests/export/test_write.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))
 

@@ -29,8 +29,8 @@ from data_prep.reading.example_files import ExampleFiles as ExampleFiles
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer as AlbertTokenizer
 from data_prep.tokenizers.vocabulary import Vocabulary as Vocabulary
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer as WordPieceTokenizer
-from export.run import export_for_runtime as export_for_runtime
-from export.run import export_model as export_model
+from export.write import export_for_runtime as export_for_runtime
+from export.write import export_model as export_model
 
 __version__: str
 __all__: list[str]

@@ -29,7 +29,7 @@ from albert_cli import program
 from benchmarks.peers import write_report
 from benchmarks.report import describe_machine
 from data_prep.errors import InputError, check_at_least
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.files import read_json_object
 from data_prep.text.documents import read_documents
 from data_prep.text.sources import expand_files

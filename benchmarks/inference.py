@@ -50,7 +50,7 @@ LIBRARIES = {
 }
 _OTHER_WEIGHTS = ("keras_hub",)
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.1}  # relative, for the mean absolute value
-_TEXT = Path(__file__).parents[1] / "docs" / "architecture.md"  # to calibrate on
+_TEXT = Path(__file__).parents[1] / "docs" / "fidelity.md"  # to calibrate on
 _CALIBRATION_ROWS = 64
 
 
@@ -151,7 +151,7 @@ def export_all(config: AlbertConfig, folder: Path, settings: InferenceSettings) 
     from albert_tf.checkpoints.stored import StoredModel
     from albert_tf.checkpoints.tf1 import write_tf1
     from albert_tf.conversion.convert import convert
-    from export.run import export_for_runtime, export_model
+    from export.write import export_for_runtime, export_model
 
     rng = np.random.default_rng(0)
     # Biases and scales are random too, because converters remove additions of 0 and multiplications by 1.
@@ -179,7 +179,7 @@ def export_all(config: AlbertConfig, folder: Path, settings: InferenceSettings) 
 
 def write_calibration(folder: Path, vocabulary: str) -> Path:
     """Writes examples to calibrate on, and their rows for other libraries; returns the examples' file."""
-    from data_prep.examples.settings import PrepareSettings
+    from data_prep.examples.prepare_flags import PrepareSettings
     from data_prep.prepare.local import prepare
     from data_prep.reading.dataset import pretraining_dataset
     from data_prep.reading.example_files import ExampleFiles

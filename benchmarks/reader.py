@@ -23,7 +23,7 @@ from albert_tf.checkpoints.sources import SHIPPED_FOLDER
 from benchmarks.peers import write_report
 from benchmarks.report import describe_machine
 from data_prep.errors import check_at_least
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles

@@ -169,7 +169,7 @@ def compare(
     import tensorflow as tf
 
     from albert_tf import load_portable
-    from export.run import export_for_runtime, export_model
+    from export.write import export_for_runtime, export_model
 
     source = settings.init_checkpoint
     if case.task:

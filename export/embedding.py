@@ -11,8 +11,8 @@ from albert_tf.tasks.served import TEXT, padded_batch, warmup_requests
 from data_prep.errors import InputError, check_choice
 from data_prep.in_graph import make_graph_tokenizer
 from data_prep.tokenizers.vocabulary import Tokenizer
+from export.export_flags import Pooling
 from export.savedmodel import Export, track_pretrainer
-from export.settings import Pooling
 from export.text import text_export
 
 _TEXT = "The captain sailed past."

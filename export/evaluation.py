@@ -17,8 +17,8 @@ from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
 from data_prep.text.sources import expand_files
+from export.export_flags import Quantization
 from export.portable import Runner
-from export.settings import Quantization
 
 _BATCH = 8
 

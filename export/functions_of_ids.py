@@ -11,10 +11,10 @@ from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.served import random_ids
 from albert_tf.tasks.task_model import TaskModel
 from export.embedding import check_pooling, mean_of_tokens
+from export.export_flags import Pooling
 from export.fill_mask import check_fill_mask
 from export.portable import Portable
 from export.savedmodel import function_of_ids
-from export.settings import Pooling
 
 
 def portable_encoder(pretrained: Pretrained) -> Portable:

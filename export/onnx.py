@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.engines import open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE
 from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS

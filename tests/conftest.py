@@ -130,7 +130,7 @@ class PretrainingFiles:
 @pytest.fixture(scope="session")
 def pretraining_files(tmp_path_factory) -> PretrainingFiles:
     """Two training shards and a held-out file, T=32, with a vocabulary and a configuration with dropout."""
-    from data_prep.examples.settings import PrepareSettings
+    from data_prep.examples.prepare_flags import PrepareSettings
     from data_prep.prepare.local import prepare
     from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
 

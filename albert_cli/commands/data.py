@@ -8,8 +8,8 @@ from cyclopts import Parameter
 from albert_cli.commands.terminal import import_tensorflow, print_next
 from data_prep.console import open_console, working
 from data_prep.errors import InputError
-from data_prep.examples.settings import PrepareSettings
-from data_prep.tokenizers.settings import VocabularySettings
+from data_prep.examples.prepare_flags import PrepareSettings
+from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 
 _SETTINGS = Parameter(name="*")
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from albert_cli.commands.portable_models import is_portable_model
 from albert_cli.commands.terminal import import_tensorflow, print_message
 from albert_tf.checkpoints.sources import SourceFlags
-from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
+from albert_tf.runtime.engine_flags import USUAL_ENGINE, EngineSettings
 from albert_tf.tasks.columns import Columns
 from data_prep.console import working
 from data_prep.errors import InputError

@@ -9,7 +9,7 @@ from albert_cli.commands.terminal import import_tensorflow, print_message, print
 from albert_tf.checkpoints.names import FileDtype, Writable
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.console import open_console, working
-from export.settings import ExportSettings
+from export.export_flags import ExportSettings
 
 
 def export(
@@ -35,7 +35,7 @@ def export(
           --output=reviews
     """
     import_tensorflow()
-    from export.run import export_with_settings
+    from export.write import export_with_settings
 
     with working(f"exporting to {settings.output}"):
         result = export_with_settings(settings, flags)

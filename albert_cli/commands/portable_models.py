@@ -1,7 +1,7 @@
 """Recognizes portable models, which run without TensorFlow, and checks the flags for them."""
 
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
-from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
+from albert_tf.runtime.engine_flags import USUAL_ENGINE, EngineSettings
 from data_prep.errors import InputError
 
 

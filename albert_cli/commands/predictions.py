@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from albert_cli.commands.portable_models import is_portable_model
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
-from albert_tf.runtime.engine_settings import USUAL_ENGINE, EngineSettings
+from albert_tf.runtime.engine_flags import USUAL_ENGINE, EngineSettings
 from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
 from data_prep.console import working
 from data_prep.errors import InputError, check_given_once

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.openvino_graph import round_before_products
 from data_prep.cores import available_cores
 from data_prep.errors import InputError

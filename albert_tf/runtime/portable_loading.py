@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from albert_tf.runtime.engine_settings import EngineName, EnginePrecision, EngineSettings
+from albert_tf.runtime.engine_flags import EngineName, EnginePrecision, EngineSettings
 from albert_tf.runtime.engines import open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFacts, PortableFolder
 from albert_tf.runtime.portable_model import PortableEncoder, PortableModel

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.portable_folder import PortableFolder
 from albert_tf.runtime.portable_loading import load_folder
 from albert_tf.runtime.portable_task import task_preprocessor

@@ -20,6 +20,7 @@ from data_prep.examples.masking import (
     unmasked_example,
 )
 from data_prep.examples.partners import NextSegment, PartnerPool
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.examples.segments import (
     Chunk,
     SegmentPair,
@@ -28,7 +29,6 @@ from data_prep.examples.segments import (
     sentence_chunks,
     single_segments,
 )
-from data_prep.examples.settings import PrepareSettings
 from data_prep.text.documents import Document
 from data_prep.text.layout import count_layout
 from data_prep.tfrecord.schema import Feature

@@ -14,7 +14,7 @@ import google_crc32c
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.examples.settings import PrepareSettings, shard_names
+from data_prep.examples.prepare_flags import PrepareSettings, shard_names
 from data_prep.files import as_record, encodable, file_sha256, one_process_in, read_json_object, write_text
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization

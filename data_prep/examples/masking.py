@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from data_prep.errors import InputError
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.examples.segments import SegmentPair
-from data_prep.examples.settings import PrepareSettings
 
 
 class Pieces(Protocol):

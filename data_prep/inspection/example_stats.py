@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Table
 
 from data_prep.examples.masking import MaskingSettings
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.inspection.example_batches import read_batches
 
 _LONGEST_RUN = 4  # words; includes longer runs of masked words

@@ -13,8 +13,8 @@ from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
 from data_prep.inspection.verification import check_values, missing_shards, verify_file
 from data_prep.text.sources import expand_files
-from data_prep.tokenizers.settings import vocabulary_from_flags
 from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer
+from data_prep.tokenizers.vocabulary_flags import vocabulary_from_flags
 
 _EXAMPLES = 3  # shown by default
 

@@ -29,7 +29,7 @@ finally:
     logging.getLogger().setLevel(logging.WARNING)
 
 from data_prep.examples.manifest import MANIFEST, Manifest, SourceFile, VocabularyFacts
-from data_prep.examples.settings import PrepareSettings, check_settings
+from data_prep.examples.prepare_flags import PrepareSettings, check_settings
 from data_prep.prepare.beam_files import (
     existing_names,
     expand_names,

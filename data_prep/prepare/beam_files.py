@@ -11,7 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, Manifest, manifests_in
-from data_prep.examples.settings import shard_names
+from data_prep.examples.prepare_flags import shard_names
 from data_prep.prepare.outputs import is_remote
 from data_prep.text.sources import STANDARD_INPUT, expand_files
 from data_prep.text.tfds_rows import is_tfds

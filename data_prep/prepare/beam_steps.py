@@ -18,7 +18,7 @@ from data_prep.examples.document_examples import document_examples, serialize_ba
 from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard, remove_manifests
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.examples.partners import PartnerPool, PartnerSample
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.beam_files import local_file, open_file, replace_all, set_manifests_aside
 from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples, prose_refused
 from data_prep.text.documents import Document, cut_documents, read_documents

@@ -36,7 +36,7 @@ from data_prep.examples.manifest import (
 )
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.examples.partners import PartnerPool, partner_pool
-from data_prep.examples.settings import PrepareSettings, check_settings, shard_names
+from data_prep.examples.prepare_flags import PrepareSettings, check_settings, shard_names
 from data_prep.files import file_sha256, new_folder, write_text
 from data_prep.prepare.outputs import (
     RECORD_BYTES,

@@ -10,7 +10,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.text.layout import prose_warning
 from data_prep.text.rows import are_rows
 

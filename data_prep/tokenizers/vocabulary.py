@@ -12,7 +12,7 @@ from data_prep.files import read_bytes, read_json_object, write_json, written_as
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, load_sentencepiece
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.offsets import OffsetTables
-from data_prep.tokenizers.settings import is_wordpiece, vocabulary_from_flags
+from data_prep.tokenizers.vocabulary_flags import is_wordpiece, vocabulary_from_flags
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
 Tokenizer = AlbertTokenizer | WordPieceTokenizer

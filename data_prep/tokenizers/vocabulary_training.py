@@ -25,8 +25,8 @@ from data_prep.text.rows import are_rows
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
 from data_prep.tokenizers.normalization import Normalization, normalize
-from data_prep.tokenizers.settings import VocabularySettings
 from data_prep.tokenizers.vocabulary import write_normalization
+from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
 
 USER_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")

@@ -25,7 +25,7 @@ from albert_tf.config import AlbertConfig
 from data_prep.console import NO_SUGGESTIONS, open_console
 from data_prep.errors import InputError
 from data_prep.files import check_is_folder, write_json
-from data_prep.tokenizers.settings import VocabularySettings
+from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 from examples.demo.corpus import Corpus, read_user_text, write_corpus
 from examples.demo.docstrings import docstring_documents
 

@@ -5,7 +5,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.text.documents import Document
-from data_prep.tokenizers.settings import VocabularySettings
+from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 from data_prep.tokenizers.vocabulary_training import train_vocabulary
 from examples.demo import corpus
 from examples.demo.__main__ import (

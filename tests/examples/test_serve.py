@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from albert_tf.runtime.pretrained import load_pretrained
 from examples.serve import load_test, rest_client
-from export.run import export_model
+from export.write import export_model
 from tests.export.conftest import source
 
 pytestmark = pytest.mark.slow

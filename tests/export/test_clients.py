@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from albert_tf.runtime.pretrained import load_pretrained
-from export.run import export_model
+from export.write import export_model
 
 pytestmark = pytest.mark.very_slow
 needs_hub = pytest.mark.skipif(

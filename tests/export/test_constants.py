@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.runtime.pretrained import load_pretrained
-from export.run import export_model
+from export.write import export_model
 from tests.albert_tf.checkpoints.random_models import CONFIGS, random_weights
 from tests.export.conftest import CONFIG
 from tests.onednn import onednn_kernels

@@ -8,7 +8,7 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.masked_texts import glued_ids
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.fill_mask import build_fill_mask, cut_around
-from export.run import export_model
+from export.write import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, write_source
 

@@ -17,8 +17,8 @@ from albert_tf.tasks.choice.features import asked as asked_in_python
 from albert_tf.tasks.choice.serving import asked
 from albert_tf.tasks.spans.serving import spans_from_strings
 from data_prep.errors import InputError
-from export.run import export_for_runtime, export_model
 from export.text import task_export
+from export.write import export_for_runtime, export_model
 from tests.albert_tf.tasks.task_models import CASES, CONFIG
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, serialized

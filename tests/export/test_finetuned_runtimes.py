@@ -21,7 +21,7 @@ from albert_tf.tasks.string_batches import predict_batches
 from albert_tf.tasks.task import own_data_task
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
-from export.run import export_for_runtime
+from export.write import export_for_runtime
 from tests.albert_tf.tasks.files import write_questions
 from tests.albert_tf.tasks.task_models import CASES
 from tests.export.test_finetuned import saved

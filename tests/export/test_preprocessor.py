@@ -5,7 +5,7 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.run import export_model
+from export.write import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, write_source
 

@@ -12,7 +12,7 @@ from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.run import export_model
+from export.write import export_model
 from tests.albert_tf.checkpoints.random_models import assert_same_weights
 from tests.export.conftest import CONFIG, write_source
 from tests.export.test_finetuned import saved

@@ -25,7 +25,7 @@ from export.functions_of_ids import portable_encoder, portable_fill_mask
 from export.litert import LITERT, litert_runner
 from export.onnx import ONNX, onnx_runner
 from export.portable import Portable
-from export.run import export_for_runtime, export_model
+from export.write import export_for_runtime, export_model
 from tests.albert_tf.checkpoints.random_models import CONFIGS, random_weights
 from tests.albert_tf.tasks.task_models import CASES
 from tests.export.conftest import CONFIG as SMALL

@@ -7,7 +7,7 @@ import tensorflow as tf
 from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.tokenizers.vocabulary import Vocabulary
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
-from export.run import export_model
+from export.write import export_model
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import write_source
 from tests.export.test_finetuned import saved

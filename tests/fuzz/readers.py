@@ -30,7 +30,7 @@ from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import write_keras
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.portable_task_model import PortableTaskModel
 from albert_tf.runtime.predictor import Predictor, predict_stream
@@ -46,7 +46,7 @@ from albert_tf.tasks.spans.answers import Answer, SquadPredictions
 from albert_tf.tasks.task import find_task
 from albert_tf.training.plot import plot_runs
 from albert_tf.training.weights import by_name
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.files import visible_files
 from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
@@ -55,7 +55,7 @@ from data_prep.text.rows import rows_reader
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.tokenizer_json import read_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary, write_normalization
-from export.run import export_for_runtime
+from export.write import export_for_runtime
 from tests.albert_tf.checkpoints.hub import Hub
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,

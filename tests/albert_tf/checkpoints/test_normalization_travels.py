@@ -20,11 +20,11 @@ from albert_tf.tasks.texts.features import TextPreprocessor
 from albert_tf.training.initial_weights import load_weights_into
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.run import export_model
+from export.write import export_model
 from tests.albert_tf.checkpoints.random_models import CONFIGS, VOCABULARY, random_stored
 from tests.albert_tf.pretraining.plans import plan_of
 from tests.data_prep.tokenizers.test_tokenizer_json import unigram

@@ -7,7 +7,7 @@ from albert_tf.checkpoints import output_folder
 from albert_tf.checkpoints.output_folder import replaced_folder
 from albert_tf.conversion.convert import convert
 from data_prep.errors import InputError
-from export.run import export_for_runtime, export_model
+from export.write import export_for_runtime, export_model
 
 
 @pytest.mark.parametrize(("fault", "raised"), [(KeyboardInterrupt, KeyboardInterrupt), (OSError, InputError)])

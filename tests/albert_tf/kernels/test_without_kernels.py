@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.run import export_model
+from export.write import export_model
 from tests.albert_tf.pretraining.same_steps import train
 from tests.albert_tf.pretraining.test_steps import assert_same
 from tests.conformance.cases import without_kernels

@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.phases import parse_phase
 from albert_tf.training.guard import Guard
 from data_prep.errors import InputError
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_vocabulary
 from tests.albert_tf.pretraining.test_pretrain import (

@@ -9,7 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.flops import training_flops
 from data_prep.errors import InputError
 from data_prep.examples.manifest import ExampleCounts, Manifest, VocabularyFacts
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from tests.albert_tf.pretraining.plans import plan_of
 
 GIVEN = {"learning_rate": 0.001}  # otherwise a note explains the default

@@ -16,7 +16,7 @@ from albert_tf.checkpoints.run_files import CHECKPOINTS, read_metrics
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.guard import Guard
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tfrecord.records import framed, read_records
 from tests.interrupted import run_until_ctrl_c

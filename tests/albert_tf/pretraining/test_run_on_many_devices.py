@@ -9,7 +9,7 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.checkpoints.run_files import read_metrics
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from tests.albert_tf.pretraining.test_pretrain import assert_same_run, everything_in, without_speed
 from tests.processes import ROOT, run_python, run_workers

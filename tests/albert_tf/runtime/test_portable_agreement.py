@@ -12,7 +12,7 @@ from albert_tf.runtime.portable_outputs import check_outputs
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import write_normalization
-from export.run import export_for_runtime
+from export.write import export_for_runtime
 from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.albert_tf.runtime.portable_files import change_config, change_facts, list_file, seal
 from tests.export.conftest import source

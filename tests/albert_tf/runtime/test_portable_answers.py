@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import load_portable
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.portable_task_model import PortableTaskModel
 from albert_tf.runtime.predictor import Predictor
@@ -19,7 +19,7 @@ from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.splits import BatchSize
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.run import export_for_runtime, export_model
+from export.write import export_for_runtime, export_model
 from tests.albert_tf.checkpoints.processes import run_python
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import CONFIG, source

@@ -14,14 +14,14 @@ import pytest
 from albert_cli import cli
 from albert_tf import load_portable
 from albert_tf.runtime import engines
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.engines import Engine, open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder
 from albert_tf.runtime.portable_loading import model_class
 from data_prep.errors import InputError
 from examples.serve import kserve_client
 from examples.serve.kserve_client import KServeEngine
-from export.run import export_for_runtime
+from export.write import export_for_runtime
 from tests.albert_tf.checkpoints.hub import Hub
 from tests.albert_tf.checkpoints.processes import run_python, serving
 from tests.albert_tf.runtime.portable_files import change_facts
@@ -68,7 +68,7 @@ def test_needs_no_tensorflow(folders):
     code = f"""
 from albert_tf import load_portable
 from albert_tf.runtime.engines import Engine, open_engine
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder
 from albert_tf.runtime.portable_loading import model_class
 model = load_portable({str(folders[1])!r}, engine="onnxruntime")

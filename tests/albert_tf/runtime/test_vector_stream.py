@@ -9,7 +9,7 @@ import pytest
 
 from albert_cli.cli import main
 from albert_tf import TextClassifier, load_pretrained
-from export.run import export_for_runtime
+from export.write import export_for_runtime
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import source
 

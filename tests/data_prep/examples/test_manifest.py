@@ -20,7 +20,7 @@ from data_prep.examples.manifest import (
     remove_manifests,
     without_manifests,
 )
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 
 
 def make(*files: str, **flags) -> Manifest:

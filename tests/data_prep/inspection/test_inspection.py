@@ -12,7 +12,7 @@ from rich.console import Console
 
 from albert_cli.cli import main
 from data_prep.errors import InputError
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.inspection.example_batches import read_batches
 from data_prep.inspection.example_stats import ExampleStats, most_frequent_share, stats_table
 from data_prep.inspection.inspection import inspect

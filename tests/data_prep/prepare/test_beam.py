@@ -14,7 +14,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadat
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare import beam, beam_files
 from data_prep.prepare.beam import prepare_on_cluster
 from data_prep.prepare.beam_files import expand_names, output_names

@@ -16,7 +16,7 @@ import pytest
 
 from albert_cli.cli import main
 from data_prep.errors import InputError
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare import local, unfinished
 from data_prep.prepare.local import prepare
 from data_prep.prepare.parts import Part

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, SourceFile
-from data_prep.examples.settings import PrepareSettings, shard_names
+from data_prep.examples.prepare_flags import PrepareSettings, shard_names
 from data_prep.inspection.inspection import inspect
 from data_prep.prepare.local import prepare
 from data_prep.reading.example_files import ExampleFiles

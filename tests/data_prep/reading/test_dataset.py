@@ -10,7 +10,7 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from data_prep.examples.document_examples import serialize_batch
 from data_prep.examples.masking import MaskedExample
-from data_prep.examples.settings import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.reading import example_files
 from data_prep.reading.dataset import pretraining_dataset

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from albert_tf.runtime.engine_settings import EngineSettings
+from albert_tf.runtime.engine_flags import EngineSettings
 from data_prep.errors import InputError
 
 

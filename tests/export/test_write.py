@@ -15,8 +15,8 @@ from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.encoder import build_encoder
-from export.run import export_for_runtime, export_model
 from export.savedmodel import check_savedmodel, write_savedmodel
+from export.write import export_for_runtime, export_model
 from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.export.conftest import write_source
 

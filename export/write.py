@@ -30,18 +30,18 @@ from export.evaluation import (
     recorded,
     task_evaluation,
 )
-from export.kinds import TEXT_KINDS, export_kinds
-from export.litert import LITERT
-from export.onnx import ONNX
-from export.portable import Portable, Runner
-from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
-from export.settings import (
+from export.export_flags import (
     ExportSettings,
     Precision,
     Quantization,
     RuntimeName,
     check_calibration,
 )
+from export.kinds import TEXT_KINDS, export_kinds
+from export.litert import LITERT
+from export.onnx import ONNX
+from export.portable import Portable, Runner
+from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.source import ExportSource, read_export_source
 from export.usage import COMMAND, as_kind, portable_usage
 

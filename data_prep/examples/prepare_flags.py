@@ -10,7 +10,7 @@ from data_prep.errors import InputError, check_at_least, check_at_most
 from data_prep.files import encodable
 from data_prep.text.sources import InputFormat
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
-from data_prep.tokenizers.settings import vocabulary_from_flags
+from data_prep.tokenizers.vocabulary_flags import vocabulary_from_flags
 
 
 @dataclass(frozen=True)
