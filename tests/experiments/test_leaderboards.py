@@ -22,7 +22,7 @@ def write_run(
     settings = {"task": task, "init_checkpoint": checkpoint, "data_dir": str(folder.parents[1])}
     (folder / "settings.json").write_text(json.dumps(settings))
     ids = tuple(str(i) for i in range(len(right)))
-    if not BENCHMARKS[task].kind.has_classes:
+    if not BENCHMARKS[task].labels:
         values, classes, labels = tuple(map(np.array, right)), (), tuple(float(i) for i in range(len(right)))
     else:
         classes = BENCHMARKS[task].labels
