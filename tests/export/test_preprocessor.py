@@ -51,6 +51,7 @@ def test_tokenize_equals_the_class(preprocessor, tokenizer):
     assert ids.shape.rank == 2
 
 
+@pytest.mark.very_slow
 def test_assets_are_a_vocabulary_with_its_normalization(model_file, tmp_path):
     """Whoever uses the SavedModel's vocabulary gets the ids that the SavedModel computes."""
     normalization = Normalization(do_lower_case=False, keep_accents=True)

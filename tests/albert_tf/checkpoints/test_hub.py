@@ -50,6 +50,7 @@ def read_in_process(hub: Hub, address: str) -> dict:
     return json.loads(run_python(READ, Path.cwd(), address, **environment).splitlines()[-1])
 
 
+@pytest.mark.very_slow
 def test_a_hub_that_never_answers(tmp_path, hub):
     """It is waited for once; what the cache holds is read."""
     impatient = READ.replace(

@@ -130,7 +130,7 @@ def test_it_learns(finetuning_files, tmp_path):
     assert results["dev"]["accuracy"]["max"] > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_files, tmp_path, capfd):
     assert cli.main(finetuning_files.flags(tmp_path / "run", seeds=2)) == 0
     assert_same_run(tmp_path / "run" / "seed_0", finished / "seed_0")
@@ -217,7 +217,7 @@ def test_a_run_starts_from_adapters(finetuning_files, tmp_path, capfd):
     assert not (tmp_path / "third").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_averages_of_the_weights_are_evaluated_and_saved(finished, finetuning_files, tmp_path):
     """They do not disturb training, and with a decay of 0 they are the weights."""
     for decay in (0, 0.5):
@@ -232,7 +232,7 @@ def test_averages_of_the_weights_are_evaluated_and_saved(finished, finetuning_fi
     assert settings["ema_decay"] == 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_recomputed_activations_give_the_same_run(finished, finetuning_files, tmp_path):
     """With dropout; the saved model does not recompute."""
     flags = {"remat": "layers", "scan_layers": True}
@@ -336,7 +336,7 @@ def test_early_stop(finetuning_files, tmp_path, capfd):
     assert (facts["steps"], facts["best_step"]) == (12, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_longer_texts_than_the_position_table(finetuning_files, tmp_path):
     """Positions from 64 on repeat the others; the saved model includes them."""
     longer = {"max_seq_length": 80, "resize_positions": True}
@@ -369,7 +369,7 @@ def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, 
     assert first["dev"] == second["dev"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_predicting_alone_keeps_all_seeds(finetuning_files, tmp_path):
     """7 is not the seed that a command has without flags."""
     run, test_file = tmp_path / "run", finetuning_files.folder / "classification-test.csv"
@@ -426,7 +426,7 @@ def test_another_dev_set_is_reported(finished, finetuning_files, tmp_path, capfd
     assert f"are now those of {other}" in error
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_answers_are_as_long_as_in_training(finetuning_files, tmp_path):
     """Unless the command asks for another length."""
     run, lengths = tmp_path / "run", {"max_answer_length": 1, "n_best_size": 2}

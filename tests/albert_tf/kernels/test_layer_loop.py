@@ -46,7 +46,7 @@ GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
     ("changes", "jit_compile"),
     [
         pytest.param({}, False, id="all"),
-        pytest.param({"parameter_sharing": "none"}, False, id="none"),
+        pytest.param({"parameter_sharing": "none"}, False, id="none", marks=pytest.mark.very_slow),
         pytest.param(GROUPS, False, id="groups"),
         # XLA sees the same operations whichever layers share them, and takes long to compile.
         pytest.param(
@@ -65,7 +65,7 @@ def test_remat_keeps_the_gradients_with_dropout(tiny_config, changes, jit_compil
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("remat", LEVELS)
+@pytest.mark.parametrize("remat", ["layers", pytest.param("activations", marks=pytest.mark.very_slow)])
 def test_remat_keeps_the_gradients_in_bfloat16(tiny_config, remat):
     """The backward pass computes in bfloat16, too, outside the calls in which Keras casts."""
     config = with_dropout(tiny_config)
@@ -76,7 +76,7 @@ def test_remat_keeps_the_gradients_in_bfloat16(tiny_config, remat):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("remat", LEVELS)
+@pytest.mark.parametrize("remat", LEVELS[:1])
 def test_masks_differ_between_steps(tiny_config, remat):
     """Otherwise the tests above would pass with wrong masks."""
     config = with_dropout(tiny_config)
@@ -177,7 +177,7 @@ def test_unknown_values_of_the_flag_are_refused(capfd):
     ("changes", "levels", "jit_compile"),
     [
         pytest.param({}, (False, *LEVELS), False, id="all"),
-        pytest.param(GROUPS, (False,), False, id="groups"),
+        pytest.param(GROUPS, (False,), False, id="groups", marks=pytest.mark.very_slow),
         # XLA takes long to compile; of three layers, the first two are the loop.
         pytest.param(
             {"num_hidden_layers": 3}, LEVELS, True, id="jit", marks=[pytest.mark.very_slow, pytest.mark.xla]

@@ -207,7 +207,7 @@ def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files,
         assert capfd.readouterr().err.count("warning: this run was evaluated with --eval_file=") == warns
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_resuming_with_other_training_files_warns_once(pretraining_files, tmp_path, capfd):
     files, run = tmp_path / "files", tmp_path / "run"
     shutil.copytree(Path(pretraining_files.train).parent, files)
@@ -338,7 +338,7 @@ def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_phase", [False, True])
+@pytest.mark.parametrize("by_phase", [False, pytest.param(True, marks=pytest.mark.very_slow)])
 def test_training_without_do_eval_reports_it(pretraining_files, tmp_path, capfd, by_phase):
     changes = {"do_eval": None, "num_train_steps": 1}
     phase = f"input_file={pretraining_files.train} eval_file={pretraining_files.heldout} num_train_steps=1"
@@ -400,7 +400,7 @@ def test_ctrl_c_saves_and_a_second_one_does_not(pretraining_files, tmp_path, mon
     assert f"resuming at step 1 of the run in {run}" in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_that_is_killed_while_it_rolls_back(pretraining_files, tmp_path, monkeypatch):
     """It does not know the checkpoint of a roll-back without the line that says so; both runs evaluate it."""
     whole, run = tmp_path / "whole", tmp_path / "run"
@@ -425,7 +425,7 @@ def test_a_run_that_is_killed_while_it_rolls_back(pretraining_files, tmp_path, m
     assert without_speed(run) == lines
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, capfd):
     """It needs none of the flags that the run was trained with, and the run can go on afterwards."""
     folder = tmp_path / "run"
@@ -445,7 +445,7 @@ def test_evaluation_alone_of_a_run_keeps_the_run(pretraining_files, tmp_path, ca
     assert cli.main(pretraining_files.flags(folder, num_train_steps=3, optimizer="adamw")) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_evaluation_alone_chooses_no_checkpoint(pretraining_files, tmp_path, capfd):
     """Commands that read the folder take the newest one, unless training itself evaluates."""
     run, no_evaluation = tmp_path / "run", {"do_eval": None, "eval_file": None}

@@ -119,12 +119,12 @@ def test_micro_batches_of_a_model_of_full_width():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("remat", [True, "activations"])
+@pytest.mark.parametrize("remat", [True, pytest.param("activations", marks=pytest.mark.very_slow)])
 def test_recomputed_activations_equal_kept_ones(one, remat):
     assert_same(train(tf.distribute.get_strategy(), remat=remat), one)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_recomputed_activations_equal_kept_ones_with_dropout():
     kept, recomputed = (
         train(tf.distribute.get_strategy(), dropout=0.2, remat=remat) for remat in (False, "activations")

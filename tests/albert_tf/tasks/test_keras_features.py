@@ -54,7 +54,7 @@ def test_gradient_accumulation(plain):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["text", "span or none"])
+@pytest.mark.parametrize("case", ["text", pytest.param("span or none", marks=pytest.mark.very_slow)])
 def test_float16(case, model_file):
     """For GPUs without bfloat16; Keras scales the loss by itself."""
     losses = {}
@@ -150,7 +150,7 @@ def test_layers_that_do_not_train_stay_so_in_files_and_copies(tmp_path):
     assert len(CASES["text"].build(None).trainable_variables) > len(names)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_order_of_strings_continues_after_the_initial_epoch(model_file):
     """Two epochs, and then a third by itself, are three epochs."""
 

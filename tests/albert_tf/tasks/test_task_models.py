@@ -31,6 +31,7 @@ from tests.albert_tf.tasks.task_models import CASES, CONFIG, TEXTS, WORDS, N, fi
 from tests.export.conftest import source
 from tests.processes import run_python
 from tests.reference import albert, heads
+from tests.selection import all_but_very_slow
 
 __all__ = ["source"]
 
@@ -365,7 +366,7 @@ def test_saved_models_predict_the_same_in_another_process(trained, tmp_path):
 
 
 @pytest.mark.slow
-@PARAMETERS
+@pytest.mark.parametrize("name", all_but_very_slow(CASES, ("text", "span or none")))
 def test_micro_batches_equal_the_whole_batch(name, model_file):
     """The parts are unequal, and so are their weights. `run_eagerly` saves the compilation."""
     case, found = CASES[name], []
@@ -633,7 +634,7 @@ def test_one_long_text_does_not_lengthen_the_short_ones(name, model_file, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", all_but_very_slow(CASES, ("text", "choice", "span")))
 def test_single_batches_of_strings(name, model_file):
     case = CASES[name]
     model = case.build(model_file, dropout=0.0)
