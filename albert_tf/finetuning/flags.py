@@ -9,6 +9,21 @@ from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
 from albert_tf.training.device_flags import DeviceFlags
 from data_prep.errors import InputError, check_at_least
 
+# A run can only resume with the values of these flags that it started with.
+FIXED = (
+    "task data_dir train_file high_only middle_only column_names label_separator label_order "
+    "init_checkpoint albert_config_file vocab_file do_lower_case seed train_batch_size optimizer "
+    "learning_rate num_train_steps num_warmup_steps dropout classifier_dropout max_seq_length "
+    "resize_positions doc_stride max_query_length max_qa_length start_n_top end_n_top class_weights "
+    "freeze_encoder lora_rank init_adapters layer_decay ema_decay save_checkpoints_steps "
+    "pad_to_max_length mixed_precision"
+)
+_AT_LEAST_ONE = (
+    "seeds train_batch_size num_train_steps lora_rank max_seq_length doc_stride max_query_length "
+    "max_qa_length max_answer_length n_best_size start_n_top end_n_top eval_batch_size "
+    "save_checkpoints_steps log_steps early_stopping_patience"
+)
+
 
 @dataclass(frozen=True)
 class FinetuningFlags(DeviceFlags):
@@ -226,26 +241,7 @@ class FinetuningFlags(DeviceFlags):
 
     def _check_numbers(self):
         check_at_least(0, self, "seed", "num_warmup_steps")
-        check_at_least(
-            1,
-            self,
-            "seeds",
-            "train_batch_size",
-            "num_train_steps",
-            "lora_rank",
-            "max_seq_length",
-            "doc_stride",
-            "max_query_length",
-            "max_qa_length",
-            "max_answer_length",
-            "n_best_size",
-            "start_n_top",
-            "end_n_top",
-            "eval_batch_size",
-            "save_checkpoints_steps",
-            "log_steps",
-            "early_stopping_patience",
-        )
+        check_at_least(1, self, *_AT_LEAST_ONE.split())
         if self.do_train and self.optimizer == "lamb" and self.learning_rate is None:
             raise InputError(
                 "--optimizer=lamb needs --learning_rate, since the recipes' rates are for adamw. Received none; "
@@ -261,44 +257,3 @@ class FinetuningFlags(DeviceFlags):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise InputError(f"--{name} must be at least 0 and below 1. Received {value}.")
-
-
-# A run can only resume with the values of these flags that it started with.
-FIXED = (
-    "task",
-    "data_dir",
-    "train_file",
-    "high_only",
-    "middle_only",
-    "column_names",
-    "label_separator",
-    "label_order",
-    "init_checkpoint",
-    "albert_config_file",
-    "vocab_file",
-    "do_lower_case",
-    "seed",
-    "train_batch_size",
-    "optimizer",
-    "learning_rate",
-    "num_train_steps",
-    "num_warmup_steps",
-    "dropout",
-    "classifier_dropout",
-    "max_seq_length",
-    "resize_positions",
-    "doc_stride",
-    "max_query_length",
-    "max_qa_length",
-    "start_n_top",
-    "end_n_top",
-    "class_weights",
-    "freeze_encoder",
-    "lora_rank",
-    "init_adapters",
-    "layer_decay",
-    "ema_decay",
-    "save_checkpoints_steps",
-    "pad_to_max_length",
-    "mixed_precision",
-)

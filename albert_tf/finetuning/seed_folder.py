@@ -24,8 +24,7 @@ from albert_tf.checkpoints.run_files import (
     check_same_run,
 )
 from albert_tf.checkpoints.stored import read_optional_json
-from albert_tf.finetuning.flags import FIXED
-from albert_tf.finetuning.recipes import FinetuningPlan
+from albert_tf.finetuning.flags import FIXED, FinetuningFlags
 from albert_tf.tasks.adapters import ADAPTERS_FILE, save_adapters
 from albert_tf.tasks.saved_models import load_task_model
 from albert_tf.tasks.task_model import TaskModel
@@ -49,27 +48,41 @@ class SeedFolder:
         """The folder of a seed in a run's folder."""
         return cls(Path(output_dir) / f"seed_{seed}")
 
-    def check(self, settings: FinetuningPlan, examples_sha256: str) -> None:
+    def check(self, settings: FinetuningFlags, examples_sha256: str) -> None:
         """Raises InputError if the folder cannot be one, or holds a run with other settings or examples."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(
                 f"--output_dir must have folders of seeds. Received {self.path}, which is a file."
             )
-        if (self.path / SETTINGS_FILE).exists():
-            check_same_run(settings, self.path / SETTINGS_FILE, FIXED)
-        data = read_optional_json(self.path / _DATA_FILE)  # runs of earlier versions have none
-        if data.get("examples_sha256", examples_sha256) != examples_sha256:
+        if not (self.path / SETTINGS_FILE).exists():
+            return
+        check_same_run(settings, self.path / SETTINGS_FILE, FIXED.split())
+        if read_json_object(self.path / _DATA_FILE).get("examples_sha256") != examples_sha256:
             raise InputError(
                 f"{self.path} holds a run that began with other training examples: texts or labels have changed "
                 "since. Use another --output_dir for a new run."
             )
 
-    def create(self, settings: FinetuningPlan, vocabulary: Vocabulary, examples_sha256: str) -> None:
-        """Makes the folder, with the settings, the vocabulary and the hash of the training examples."""
+    def create(self, settings: FinetuningFlags, vocabulary: Vocabulary, examples_sha256: str) -> None:
+        """Makes the folder, with the vocabulary, the hash of the training examples, and last the settings."""
         self.path.mkdir(parents=True, exist_ok=True)
-        write_text(self.path / SETTINGS_FILE, settings_json(settings))
-        write_json(self.path / _DATA_FILE, {"examples_sha256": examples_sha256})
         vocabulary.save(self.path)
+        write_json(self.path / _DATA_FILE, {"examples_sha256": examples_sha256})
+        write_text(self.path / SETTINGS_FILE, settings_json(settings))
+
+    def warning_of_another_dev_set(self, flags: FinetuningFlags) -> str | None:
+        """A line if `flags` evaluate on another dev set than the one that chose the weights; otherwise None."""
+        stored = read_optional_json(self.path / SETTINGS_FILE)
+        earlier = stored.get("dev_file") or stored.get("data_dir")
+        given = flags.dev_file or flags.data_dir
+        if not (flags.do_eval and stored.get("do_eval") and earlier and given):
+            return None
+        if Path(earlier).absolute() == Path(given).absolute():
+            return None
+        return (
+            f"warning: the weights were chosen by the dev set {earlier}; results.json and the predictions of the "
+            f"dev set are now those of {given}"
+        )
 
     def read_settings(self) -> dict[str, Any]:
         """The settings that the model was trained with."""
@@ -117,19 +130,20 @@ class SeedFolder:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
-    def load_model(self) -> TaskModel:
-        """Reads model.keras; call it under the strategy's scope.
-
-        Raises:
-          InputError: there is no such file, or it is damaged.
-        """
+    @property
+    def model_file(self) -> Path:
+        """The file of the trained model; InputError if there is none."""
         path = self.path / MODEL_FILE
         if not path.exists():
             raise InputError(
                 f"The folder of a fine-tuned model must hold {MODEL_FILE}. Received {self.path}, which does not; "
                 "train with --do_train first."
             )
-        return load_task_model(path)
+        return path
+
+    def load_model(self) -> TaskModel:
+        """Reads model.keras; call it under the strategy's scope."""
+        return load_task_model(self.model_file)
 
 
 def trained_seeds(output_dir: str | Path) -> list[int]:
@@ -137,6 +151,18 @@ def trained_seeds(output_dir: str | Path) -> list[int]:
     names = [path.name.removeprefix("seed_") for path in Path(output_dir).glob("seed_*")]
     seeds = sorted(int(name) for name in names if name.isdecimal())
     return [seed for seed in seeds if SeedFolder.of(output_dir, seed).is_trained]
+
+
+def results_of_other_seeds(output_dir: Path, task: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """The results of seeds besides these that earlier commands trained in the same folder for the same task."""
+    others = {
+        seed: SeedFolder.of(output_dir, seed) for seed in trained_seeds(output_dir) if seed not in seeds
+    }
+    return [
+        {"seed": seed, **folder.read_results()}
+        for seed, folder in others.items()
+        if folder.read_settings().get("task") == task
+    ]
 
 
 @contextlib.contextmanager

@@ -1,16 +1,20 @@
 """The splits of a task, read and turned into batches of arrays."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.checkpoint_files import say_on_stderr
 from albert_tf.finetuning.flags import FinetuningFlags
+from albert_tf.tasks.feature_cache import examples_hash
 from albert_tf.tasks.kind import Task
 from albert_tf.tasks.own_data import labels_of
+from albert_tf.tasks.preprocessor import Preprocessor
 from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.splits import EncodedSplit, Example
@@ -19,7 +23,85 @@ from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from albert_tf.tasks.values import as_number
 from data_prep.errors import InputError
 
-_FEW_CLASSES = 20  # may have few examples each
+
+@dataclass(frozen=True)
+class TaskData:
+    """What a command reads for its task.
+
+    Attributes:
+      splits: as arrays, by role: "train", "dev", "test".
+      labels: the classes in the model's order.
+      examples_sha256: a hash of the training examples; "" without them.
+    """
+
+    splits: Mapping[str, Sequence[EncodedSplit]]
+    labels: tuple[str, ...]
+    examples_sha256: str = ""
+
+    @property
+    def num_training_rows(self) -> int:
+        """The number of training examples; of windows in question answering. 0 without training."""
+        return sum(len(split.features) for split in self.splits.get("train", ()))
+
+
+def read_data(
+    flags: FinetuningFlags, task: Task, preprocessor: Preprocessor, labels: tuple[str, ...] = ()
+) -> TaskData:
+    """Reads the splits that the flags ask for; prints what they hold, and first which rows cannot be used.
+
+    Args:
+      flags: the flags.
+      task: theirs.
+      preprocessor: from examples to arrays.
+      labels: the classes of a model that is trained; otherwise the training examples have them.
+
+    Raises:
+      InputError: files cannot be read or used, or there is a problem and --strict allows none.
+    """
+    problems, splits, sha256 = Problems(), dict[str, list[EncodedSplit]](), ""
+    wanted = {"train": flags.do_train, "dev": flags.do_eval, "test": flags.do_predict}
+    with _reported(problems, flags.strict):
+        for role in (role for role in wanted if wanted[role]):
+            read = read_split(task, flags, role, problems, labels)
+            if role == "train":
+                ((_, examples),) = read
+                labels = classes_of(task, examples, flags.columns.label_order)
+                sha256 = examples_hash(examples)
+            splits[role] = []
+            for name, examples in read:
+                cache = Path(flags.cache_dir) / f"{task.name}-{name}" if flags.cache_dir else None
+                splits[role].append(preprocessor.split(name, examples, labels, cache))
+        if flags.do_train and flags.class_weights:
+            (split,) = splits["train"]
+            splits["train"] = [with_class_weights(split, task, flags.class_weights, labels)]
+        if flags.do_eval and not task.kind.has_answers(task, splits["dev"]):
+            raise InputError(
+                "--do_eval needs a dev set with answers. Received one without any; leave --do_eval out."
+            )
+        for split in splits.get("train", ()):
+            task.kind.report_training(split, problems)
+    for split in (split for role in splits for split in splits[role]):
+        say_on_stderr(str(split))
+        if cut := preprocessor.count_cut(split, labels):
+            longest = preprocessor.max_seq_length
+            say_on_stderr(f"warning: {split.name}: {cut:,} examples are cut to --max_seq_length={longest}")
+    return TaskData(splits, labels, sha256)
+
+
+@contextlib.contextmanager
+def _reported(problems: Problems, strict: bool) -> Iterator[None]:
+    """Prints the problems that the block finds, also if it fails, but not those that its error names."""
+    said = ""
+    try:
+        yield
+        problems.check(strict=strict)
+    except InputError as error:
+        said = str(error)
+        raise
+    finally:
+        for line in problems.lines():
+            if line not in said:
+                say_on_stderr(f"warning: {line}")
 
 
 def read_split(
@@ -93,36 +175,6 @@ def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) 
         )
     task.kind.check_classes(labels, order)
     return tuple(order) or labels
-
-
-def warning_of_many_classes(task: Task, labels: Sequence[str], examples: int) -> str | None:
-    """A line if most classes have one example, as when the labels are ids or texts; otherwise None."""
-    has_own_classes = task.kind.has_one_class and not task.labels
-    if not has_own_classes or len(labels) <= _FEW_CLASSES or 2 * len(labels) <= examples:
-        return None
-    return (
-        f"warning: the training data has {len(labels):,} classes in {examples:,} examples; if the labels are in "
-        "another column, give --column_names=label=NAME"
-    )
-
-
-def warning_of_another_dev_set(settings: FinetuningFlags, trained_with: Mapping[str, Any]) -> str | None:
-    """A line if a run is evaluated on another dev set than the one that chose its weights; otherwise None.
-
-    Args:
-      settings: the flags of the command.
-      trained_with: the run's settings.json.
-    """
-    earlier = trained_with.get("dev_file") or trained_with.get("data_dir")
-    given = settings.dev_file or settings.data_dir
-    if not (settings.do_eval and trained_with.get("do_eval") and earlier and given):
-        return None
-    if Path(earlier).absolute() == Path(given).absolute():
-        return None
-    return (
-        f"warning: the weights were chosen by the dev set {earlier}; results.json and the predictions of the dev "
-        f"set are now those of {given}"
-    )
 
 
 def with_class_weights(

@@ -1,13 +1,13 @@
 """One model trained in the folder of its seed, as a story: optimizer, checkpoint, steps, best weights."""
 
 from collections.abc import Callable
-from functools import partial
 
 import tensorflow as tf
 
 from albert_tf.finetuning.construction import rate_factors
-from albert_tf.finetuning.recipes import FinetuningPlan
+from albert_tf.finetuning.plan import FinetuningPlan
 from albert_tf.finetuning.seed_folder import SeedFolder
+from albert_tf.finetuning.task_data import split_batches
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.tasks.objective import TaskObjective
 from albert_tf.tasks.task_model import TaskModel
@@ -29,20 +29,17 @@ def train_seed(
     plan: FinetuningPlan,
     folder: SeedFolder,
     preemption: Preemption,
-    metric: str,
-    batches: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[int], dict[str, float]] | None,
 ) -> dict[str, int]:
     """Trains to the end or to an early stop; model.keras then holds the best weights, or the last ones.
 
     Args:
       model: built under its strategy's scope, with its initial weights.
-      plan: the run's.
+      plan: the run's, with this seed.
       folder: of the seed; if it has a checkpoint, training resumes there.
       preemption: asked between steps whether to save and stop.
-      metric: the name of the metric, among those of `evaluate`, that chooses the best weights; larger is better.
-      batches: number of batches to leave out -> an endless dataset of those that follow.
-      evaluate: step -> metrics of the dev set with names that begin with `eval_`. None keeps the last weights.
+      evaluate: step -> metrics of the dev set with names that begin with `eval_`; the task's main metric chooses
+        the best weights. None keeps the last ones.
 
     Returns:
       "steps", and "best_step", whose weights are kept.
@@ -63,6 +60,7 @@ def train_seed(
         optimizer.build(model.trainable_variables)
     timetable = Timetable(plan.log_steps, plan.save_checkpoints_steps, [plan.num_train_steps])
     run = Run(folder.path, model, optimizer, strategy, timetable, keep=_KEPT, content=by_position)
+    metric = f"eval_{plan.definition.main_metric}"
     held_out = HeldOut(run.lines if evaluate else [], metric, plan.early_stopping_patience)
 
     def save_model(line: dict | None = None) -> None:
@@ -74,19 +72,20 @@ def train_seed(
             run.say(f"resuming at step {run.step} of {folder.path}")
         run.catch_up()
         if not run.is_over:
-            run.take_steps(_make_loop(run, plan, learning_rate, partial(batches, run.step)))
+            run.take_steps(_make_loop(run, plan, learning_rate))
     if held_out.best is None:
         with moving_averages(model, optimizer):
             save_model()
     return {"steps": run.step, "best_step": held_out.best["step"] if held_out.best else run.step}
 
 
-def _make_loop(
-    run: Run,
-    plan: FinetuningPlan,
-    learning_rate: WarmupPolynomialDecay,
-    batches: Callable[[], tf.data.Dataset],
-) -> StepLoop:
+def _make_loop(run: Run, plan: FinetuningPlan, learning_rate: WarmupPolynomialDecay) -> StepLoop:
+    (split,) = plan.data.splits["train"]
+
+    def batches() -> tf.data.Dataset:
+        order = {"seed": plan.seed, "num_epochs": None, "skip_batches": run.step}
+        return split_batches(split, plan.train_batch_size, plan.pad_to, **order)
+
     step = OptimizerStep(
         TaskObjective(run.model),
         run.optimizer,

@@ -37,7 +37,7 @@ def check_batches(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> No
         parts = plan.gradient_accumulation_steps
         check_batch_divides(phase.train_batch_size, strategy.num_replicas_in_sync, parts)
         rows = phase.train_batch_size // parts
-        check_memory(plan, plan.config, strategy, "train", rows, phase.max_seq_length, stores=True)
+        check_memory(plan, plan.config, strategy, rows, phase.max_seq_length, stores=True)
 
 
 def choose_parallel_parts(plan: PretrainingPlan) -> int:

@@ -35,7 +35,6 @@ class RunCheckpoints:
       optimizer: built for the model's trainable variables.
       keep: the number of checkpoints to keep; older ones are deleted, but never the last good one and the one
         with the best held-out loss.
-      say: called with a line for each damaged checkpoint that is skipped.
       content: gives the variables of model and optimizer the names under which a checkpoint stores them.
     """
 
@@ -45,11 +44,10 @@ class RunCheckpoints:
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         keep: int = 5,
-        say: Callable[[str], None] = say_on_stderr,
         content: Callable[[list[keras.Variable]], dict[str, tf.Variable]] = by_name,
     ):
         self._run, self._folder = run, run / CHECKPOINTS
-        self._optimizer, self._keep, self._say = optimizer, keep, say
+        self._optimizer, self._keep = optimizer, keep
         self._checkpoint = tf.train.Checkpoint(
             weights=content(model.variables), optimizer=content(optimizer.variables)
         )
@@ -80,7 +78,7 @@ class RunCheckpoints:
         Raises:
           InputError: there are checkpoints, but none is intact.
         """
-        newest = newest_intact(self._folder, self._say)
+        newest = newest_intact(self._folder, say_on_stderr)
         if newest:
             self._restore(newest[1])
             self._last_good = max(
@@ -90,7 +88,7 @@ class RunCheckpoints:
 
     def good_steps(self) -> list[int]:
         """Steps of the intact checkpoints that were saved while training went well, newest first."""
-        return [step for step, prefix in intact_checkpoints(self._folder, self._say) if is_good(prefix)]
+        return [step for step, prefix in intact_checkpoints(self._folder, say_on_stderr) if is_good(prefix)]
 
     def restore_values(self, step: int) -> None:
         """Restores the weights and moments of the checkpoint of `step`, but not its step."""

@@ -82,7 +82,6 @@ def check_memory(
     settings: DeviceFlags,
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
-    role: str,
     rows: int,
     tokens: float,
     stores: bool,
@@ -93,7 +92,6 @@ def check_memory(
       settings: the flags.
       config: the encoder's configuration.
       strategy: the devices.
-      role: "train" or "eval", whose flag gives the size of the batch.
       rows: number of examples that all devices compute at a time.
       tokens: length of an example.
       stores: whether activations are kept for a backward pass through the encoder.
@@ -103,7 +101,7 @@ def check_memory(
     each = rows * tokens / (strategy.num_replicas_in_sync if has_workers(strategy) else 1)
     size = 2 if settings.mixed_precision else 4
     needed = activation_bytes(config, int(each), training=stores, remat=settings.remat, bytes_per_number=size)
-    check_fits(needed, f"A batch of --{role}_batch_size, {rows:,} examples at a time,")
+    check_fits(needed, f"A batch of --train_batch_size, {rows:,} examples at a time,")
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:

@@ -7,13 +7,10 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.construction import build_task_model, copy_weights, rate_factors
-from albert_tf.finetuning.recipes import FinetuningPlan
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW
-from albert_tf.runtime.pretrained import Pretrained
-from albert_tf.tasks.task import find_task
 from albert_tf.tasks.texts.model import TextClassifier
+from tests.albert_tf.finetuning.plans import plan_of
 from tests.reference.positions import tiled_rows
 
 CONFIG = AlbertConfig(
@@ -41,21 +38,19 @@ def test_longer_sequences_keep_every_row_that_was_trained(method):
 @pytest.mark.slow
 @pytest.mark.parametrize(("length", "rows"), [(6, 8), (12, 12)])
 def test_a_task_model_is_built_on_a_copy_of_the_encoder(length, rows):
-    """Its rates of dropout are the settings'; shorter sequences leave the position table as it is."""
+    """Its rates of dropout are the plan's; shorter sequences leave the position table as it is."""
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.25)
-    pretrained = Pretrained(AlbertPretrainer(config, seed=1), (), None)
-    settings = FinetuningPlan(
-        task="squad2.0", output_dir="run", data_dir="data", do_train=True, init_checkpoint="base",
-        train_batch_size=2, learning_rate=0.01, num_train_steps=9, num_warmup_steps=0, log_steps=1,
-        save_checkpoints_steps=1, dropout=0.125, classifier_dropout=0.375, max_seq_length=length,
+    encoder = AlbertEncoder(config, seed=1)
+    plan = plan_of(
+        "squad2.0", config, dropout=0.125, classifier_dropout=0.375, max_seq_length=length,
         resize_positions=True, start_n_top=4, end_n_top=3,
     )  # fmt: skip
-    model = build_task_model(find_task("squad2.0"), pretrained, (), None, settings)
+    model = build_task_model(plan, encoder)
     built = model.encoder.config
     assert (built.hidden_dropout_prob, built.attention_probs_dropout_prob) == (0.125, 0.125)
     assert (built.max_position_embeddings, model.span.dropout_rate) == (rows, 0.375)
     assert (model.span.beam, model.span.end_beam) == (4, 3)
-    for ours, theirs in zip(model.encoder.get_weights(), pretrained.encoder.get_weights(), strict=True):
+    for ours, theirs in zip(model.encoder.get_weights(), encoder.get_weights(), strict=True):
         np.testing.assert_array_equal(ours[: len(theirs)], theirs)
 
 

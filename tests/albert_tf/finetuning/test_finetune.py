@@ -458,24 +458,21 @@ def test_a_test_set_that_is_labelled_in_part(finished, tmp_path, capfd):
 
 @pytest.mark.slow
 def test_a_run_whose_data_has_changed(finetuning_files, tmp_path, capfd):
-    """Other labels of the same classes, and in a run that has not kept the hash of its examples, other classes."""
-    command = finetuning_files.flags(tmp_path / "run", num_train_steps=2)
-    for split in ("train", "dev"):
-        file = shutil.copy(finetuning_files.folder / f"classification-{split}.csv", tmp_path)
-        command = [
-            f"--{split}_file={file}" if flag.startswith(f"--{split}_file=") else flag for flag in command
-        ]
-    assert cli.main(command) == 0
-    file = tmp_path / "classification-train.csv"
-    file.write_text(file.read_text().replace(",dark", ",light", 1))
-    assert "holds a run that began with other training examples" in refused(capfd, command)
-    (tmp_path / "run" / "seed_0" / "data.json").unlink()
-    assert cli.main(command) == 0
-    for split in ("train", "dev"):
-        file = tmp_path / f"classification-{split}.csv"
+    """Other labels of the same examples; another seed may have other classes, but is then measured alone."""
+    files = {f"{split}_file": tmp_path / f"{split}.csv" for split in ("train", "dev")}
+    for split, file in zip(("train", "dev"), files.values(), strict=True):
+        shutil.copy(finetuning_files.folder / f"classification-{split}.csv", file)
+
+    def command(**flags):
+        return finetuning_files.flags(tmp_path / "run", num_train_steps=2, **files, **flags)
+
+    assert cli.main(command()) == 0
+    for file in files.values():
         file.write_text(file.read_text().replace(",dark", ",dim").replace(",light", ",lit"))
-    error = refused(capfd, command)
-    assert "must be those that the model was trained with, dark, light. Received dim, lit" in error
+    assert "holds a run that began with other training examples" in refused(capfd, command())
+    assert cli.main(command(seed=1)) == 0
+    error = refused(capfd, command(do_train=None, seeds=2))
+    assert "must be those that the model was trained with, dim, lit. Received dark, light" in error
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.task_data import (
     classes_of,
     read_split,
-    warning_of_many_classes,
     with_class_weights,
 )
 from albert_tf.tasks.problems import Problems
@@ -79,22 +78,6 @@ def test_classes():
     assert classes_of(find_task("regression"), examples) == ()
     with pytest.raises(InputError, match="needs examples of two classes or more. Received 9 in the training"):
         classes_of(find_task("classification"), examples[1:2])
-
-
-def test_ids_as_classes():
-    """Of a column that holds no labels."""
-    task, ids = find_task("classification"), [str(i) for i in range(30)]
-    assert warning_of_many_classes(task, ids, 40).startswith(
-        "warning: the training data has 30 classes in 40 examples; if the labels are in another column"
-    )
-    for other, labels, examples in (
-        (task, ids, 60),
-        (task, ids[:20], 20),
-        (find_task("token-classification"), ids, 30),
-        (find_task("multi-label-classification"), ids, 30),
-        (find_task("regression"), (), 30),
-    ):
-        assert warning_of_many_classes(other, labels, examples) is None
 
 
 def test_class_weights():

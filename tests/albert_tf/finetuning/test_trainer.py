@@ -4,34 +4,26 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.recipes import FinetuningPlan
 from albert_tf.finetuning.seed_folder import SeedFolder
+from albert_tf.finetuning.task_data import TaskData
 from albert_tf.finetuning.trainer import WORDING, train_seed
+from albert_tf.tasks.splits import EncodedSplit
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_log import TrainingProgress
+from tests.albert_tf.finetuning.plans import plan_of
 from tests.albert_tf.tasks.task_models import CASES
 
 
 def train(folder, evaluate, preemption_class=Preemption) -> dict[str, int]:
     """Trains for two steps with an evaluation after each."""
-    steps = {"num_train_steps": 2, "num_warmup_steps": 0, "save_checkpoints_steps": 1, "log_steps": 1}
-    plan = FinetuningPlan(
-        task="classification", output_dir="run", data_dir="data", do_train=True, init_checkpoint="base",
-        train_batch_size=2, learning_rate=0.01, dropout=0.0, classifier_dropout=0.0, max_seq_length=6, **steps,
+    rows = [{"input_ids": np.full(6, 7, np.int32), "label": np.int32(0)}] * 2
+    plan = plan_of(
+        "classification", data=TaskData({"train": [EncodedSplit("train", (), rows)]}, ()), rows=2,
+        learning_rate=0.01, num_train_steps=2, num_warmup_steps=0, save_checkpoints_steps=1, log_steps=1,
     )  # fmt: skip
     folder.mkdir(exist_ok=True)
-    model = CASES["text"].build(None)
     preemption = preemption_class(tf.distribute.get_strategy())
-    rows = {
-        "input_ids": np.full((2, 6), 7),
-        "label": np.zeros(2, int),
-        "sample_weight": np.ones(2, "float32"),
-    }
-
-    def batches(skipped: int) -> tf.data.Dataset:
-        return tf.data.Dataset.from_tensors(rows).repeat()
-
-    return train_seed(model, plan, SeedFolder(folder), preemption, "eval_f1", batches, evaluate)
+    return train_seed(CASES["text"].build(None), plan, SeedFolder(folder), preemption, evaluate)
 
 
 @pytest.mark.slow
@@ -40,7 +32,7 @@ def test_without_a_best_evaluation_the_last_weights_are_kept(tmp_path):
     facts = train(tmp_path / "no metric", lambda step: {"eval_examples": 3})
     assert facts == {"steps": 2, "best_step": 2}
     assert (tmp_path / "no metric" / "model.keras").exists()
-    falling = train(tmp_path / "evaluated", lambda step: {"eval_f1": -step})
+    falling = train(tmp_path / "evaluated", lambda step: {"eval_accuracy": -step})
     assert falling == {"steps": 2, "best_step": 1}
     assert train(tmp_path / "evaluated", None) == {"steps": 2, "best_step": 2}
 
@@ -58,7 +50,7 @@ def test_the_last_evaluation_takes_place_after_a_sigterm(tmp_path):
 
     def evaluate(step):
         evaluated.append(step)
-        return {"eval_f1": 0.5}
+        return {"eval_accuracy": 0.5}
 
     assert train(tmp_path, evaluate, InTheLastCall) == {"steps": 2, "best_step": 1}
     assert evaluated == [1, 2]
