@@ -11,14 +11,14 @@ from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.hub_names import TEXT_INPUTS, to_hub_names
 from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.splits import BatchSize, by_row, numpy_batches
+from albert_tf.tasks.runner import FunctionRunner, Runner
+from albert_tf.tasks.splits import BatchSize
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
 from data_prep.text.sources import expand_files
 from export.export_flags import Quantization
-from export.portable import Runner
 
 _BATCH = 8
 
@@ -87,7 +87,7 @@ def recorded(run: Runner, batches: list[dict[str, np.ndarray]]) -> Runner:
         batches.append(inputs)
         return run(inputs)
 
-    return run_and_record
+    return FunctionRunner(run_and_record)
 
 
 def masked_lm_evaluation(eval_file: str, pretrained: Pretrained) -> Evaluation:
@@ -194,11 +194,8 @@ def task_evaluation(
     metric, longest = task.main_metric, max_answer_length or finetuned.max_answer_length
 
     def measure(run: Runner) -> float:
-        outputs = (
-            {**task.kind.task_outputs(run(to_hub_names(batch))), "index": batch["index"]}
-            for batch in numpy_batches(split, BatchSize(_BATCH))
-        )
-        rows = by_row(outputs, len(split.features))
+        runner = FunctionRunner(lambda batch: task.kind.task_outputs(run(to_hub_names(batch))))
+        rows = runner.rows(split.features, BatchSize(_BATCH))
         predictions = task.kind.predictions(split, rows, model, longest)
         return task.kind.measure(task, [split], [predictions])[metric]
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.tasks.hub_names import MASKED_POSITIONS
+from albert_tf.tasks.runner import FunctionRunner, Runner
 from data_prep.console import silenced_stderr
-from export.portable import Portable, Runner, Runtime
+from export.portable import Portable, Runtime
 
 _FILE = "model.tflite"
 _EXAMPLE = """
@@ -53,7 +54,9 @@ def litert_runner(file: Path) -> Runner:
     with silenced_stderr():  # LiteRT reports its delegate
         interpreter.allocate_tensors()
     runners = {name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()}
-    return lambda inputs: runners["mlm" if MASKED_POSITIONS in inputs else "serving_default"](**inputs)
+    return FunctionRunner(
+        lambda inputs: runners["mlm" if MASKED_POSITIONS in inputs else "serving_default"](**inputs)
+    )
 
 
 def _signature(function):

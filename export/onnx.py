@@ -15,6 +15,7 @@ from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.engines import open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE
 from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS
+from albert_tf.tasks.runner import FunctionRunner, Runner
 from export.onnx_graph import (
     allow_empty,
     fuse_layer_norms,
@@ -22,7 +23,7 @@ from export.onnx_graph import (
     store_as_float16,
     transpose_matrices,
 )
-from export.portable import Portable, Runner, Runtime
+from export.portable import Portable, Runtime
 
 _EXAMPLE = """
 import numpy as np
@@ -88,7 +89,7 @@ def onnx_runner(file: Path) -> Runner:
             inputs = {**inputs, MASKED_POSITIONS: np.zeros((len(inputs[TEXT_INPUTS[0]]), 0), np.int32)}
         return dict(zip(names, session.run(names, inputs), strict=True))
 
-    return run
+    return FunctionRunner(run)
 
 
 def _erfc(context, node, name, _) -> None:

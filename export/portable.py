@@ -13,22 +13,20 @@ import tensorflow as tf
 from albert_tf.checkpoints.card import markdown_table
 from albert_tf.conversion.verification import TOLERANCE, OutputComparison, compare_outputs
 from albert_tf.tasks.hub_names import MASKED_POSITIONS
+from albert_tf.tasks.runner import Runner
 from albert_tf.tasks.served import MASKED_LOGIT
 from data_prep.errors import InputError
 
-# Takes arrays named as in TEXT_INPUTS, and optionally MASKED_POSITIONS, int32 (B, P); returns the outputs.
-Runner = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
-
 
 @dataclass(frozen=True)
-class Portable:
-    """A model without dropout.
+class Portable(Runner):
+    """A model without dropout, which takes arrays named as in TEXT_INPUTS, and optionally MASKED_POSITIONS.
 
     Attributes:
       model: the model with the variables.
       functions: signature -> a tf.function that takes a dict of int32 arrays; the last one has all inputs and
         outputs of the others.
-      outputs: name -> dimensions; arrays of tokens are int32, all others float32.
+      output_dimensions: those of each output, by its name; arrays of tokens are int32, all others float32.
       sample: a batch of all inputs, for comparisons.
       options: the options of the kind, which a loader needs.
       dimensions: the dimensions of all inputs but MASKED_POSITIONS.
@@ -37,7 +35,7 @@ class Portable:
 
     model: keras.Model
     functions: dict[str, tf.types.experimental.PolymorphicFunction]
-    outputs: dict[str, str]
+    output_dimensions: dict[str, str]
     sample: dict[str, np.ndarray]
     options: Mapping[str, int | str] = field(default_factory=dict)
     dimensions: str = "B, T"
@@ -49,9 +47,9 @@ class Portable:
         """The function with all inputs and outputs."""
         return list(self.functions.values())[-1]
 
-    def __call__(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs the function, as a `Runner` does."""
-        return {name: array.numpy() for name, array in self.whole(inputs).items()}
+    def outputs(self, batches):
+        for inputs in batches:
+            yield {name: array.numpy() for name, array in self.whole(inputs).items()}
 
     def compare(self, run: Runner, run_by: str, *, rounded: bool) -> OutputComparison:
         """Compares the outputs for the sample with those of a file; masked logits count as 0.
@@ -76,7 +74,7 @@ class Portable:
     def example(self, template: str) -> str:
         """The runtime's example for this model."""
         return template.format(
-            ids=self.example_ids, types=self.example_types, output=next(iter(self.outputs))
+            ids=self.example_ids, types=self.example_types, output=next(iter(self.output_dimensions))
         )
 
     @property
@@ -84,11 +82,11 @@ class Portable:
         """A section of README.md on the inputs and outputs."""
         inputs = f"`input_word_ids`, `input_mask`, `input_type_ids` int32 ({self.dimensions})"
         if MASKED_POSITIONS in self.sample:
-            needed = "for `mlm_logits` also" if "mlm_logits" in self.outputs else "and"
+            needed = "for `mlm_logits` also" if "mlm_logits" in self.output_dimensions else "and"
             inputs += f"; {needed} `{MASKED_POSITIONS}` int32 (B, P)"
         rows = [
             (f"`{name}`", f"{'int32' if name == 'ids' or name.endswith('_index') else 'float32'} ({shape})")
-            for name, shape in self.outputs.items()
+            for name, shape in self.output_dimensions.items()
         ]
         return f"## Inputs and outputs\n\nInputs: {inputs}.\n\n{markdown_table(('output', 'type'), rows)}"
 

@@ -18,6 +18,7 @@ from albert_tf.conversion.verification import OutputComparison, check_equal
 from albert_tf.runtime.portable_folder import write_manifest, write_tables
 from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.runtime.trained_model import USUAL_ANSWER_LENGTH
+from albert_tf.tasks.runner import Runner
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError, check_choice
 from data_prep.files import check_is_folder
@@ -40,7 +41,7 @@ from export.export_flags import (
 from export.kinds import TEXT_KINDS, export_kinds
 from export.litert import LITERT
 from export.onnx import ONNX
-from export.portable import Portable, Runner
+from export.portable import Portable
 from export.savedmodel import Export, check_savedmodel, signatures_section, track_vocabulary, write_savedmodel
 from export.source import ExportSource, read_export_source
 from export.usage import COMMAND, as_kind, portable_usage
@@ -269,16 +270,9 @@ def _write_portable(folder: Path, quantize: str, portable: Portable, source: Exp
         "options": portable.options,
     }
     if found := source.finetuned:
-        preprocessor, settings = found.model.preprocessor, found.settings
-        facts |= {
-            "task_kind": found.kind.name,
-            "labels": found.labels,
-            "thresholds": found.thresholds,
-            "answerable": found.answerable,
-            "null_threshold": found.null_threshold,
-            "lengths": preprocessor.lengths if preprocessor else {},
-            "settings": {name: str(settings[name]) for name in _TASK_SETTINGS if settings.get(name)},
-        }
+        settings = found.facts.settings
+        kept = {name: str(settings[name]) for name in _TASK_SETTINGS if settings.get(name)}
+        facts = {**vars(found.facts), **facts, "settings": kept}
     if vocabulary and found and found.kind.needs_offsets:
         write_tables(folder, vocabulary)
     write_manifest(folder, facts)
@@ -293,7 +287,7 @@ def _build(
         return build(model, assets)
     vocabulary = source.need_vocabulary()
     if source.finetuned:
-        options = {**options, "null_threshold": source.finetuned.null_threshold}
+        options = {**options, "null_threshold": source.finetuned.facts.null_threshold}
     export = build(model, vocabulary.tokenizer(), **options)
     track_vocabulary(export.root, vocabulary, assets)
     return export

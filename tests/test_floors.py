@@ -46,7 +46,7 @@ WITHOUT_TENSORFLOW = [
     "experiments.paper.run",  # starts the processes that need a device, and holds none of its memory
     # Data of tasks, files of predictions, and portable models.
     *("albert_tf.tasks.reading", "albert_tf.tasks.scores", "albert_tf.tasks.benchmarks.ensemble"),
-    *("albert_tf.runtime.portable_loading", "albert_tf.runtime.portable_task_model"),
+    "albert_tf.runtime.portable_loading",
     *("albert_tf.runtime.predictor", "albert_tf.runtime.vector_stream"),
 ]
 # Measurements of processes, which Python has on Unix only.

@@ -217,11 +217,11 @@ def _read_model(
 ) -> "TrainedModel":
     """A fine-tuned model of any format; TensorFlow is imported unless it is portable."""
     if is_portable_model(model_dir, flags, settings):
-        from albert_tf.runtime.portable_task_model import PortableTaskModel
+        from albert_tf.runtime.portable_loading import load_trained
         from albert_tf.tasks.kind import Kind
         from albert_tf.tasks.task import wrong_kind
 
-        model = PortableTaskModel(model_dir, settings)
+        model = load_trained(model_dir, settings)
         if isinstance(task, Kind) and task is not model.kind:
             raise wrong_kind(task, model_dir, model.kind)
         return model

@@ -3,28 +3,25 @@
 import contextlib
 import mmap
 import os
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.openvino_graph import round_before_products
+from albert_tf.tasks.runner import Arrays, Runner
 from data_prep.cores import available_cores
 from data_prep.errors import InputError
 from data_prep.files import check_file
 
-Arrays = dict[str, np.ndarray]
 T = TypeVar("T")
 _CANNOT_RUN = "The engine cannot run the model on these inputs"
 _HINTS = {"float32": "f32", "bfloat16": "bf16"}
 
 
-class Engine(ABC):
+class Engine(Runner):
     """A model file, ready to run.
 
     Attributes:
@@ -34,15 +31,6 @@ class Engine(ABC):
 
     name: str
     inputs: tuple[str, ...]
-
-    def __call__(self, arrays: Arrays) -> Arrays:
-        """The model's outputs for a batch."""
-        (outputs,) = self.outputs([arrays])
-        return outputs
-
-    @abstractmethod
-    def outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
-        """The model's outputs for each batch, in order; takes the next batches while it computes earlier ones."""
 
 
 def open_engine(file: Path, settings: EngineSettings, quantize: str = "none") -> Engine:

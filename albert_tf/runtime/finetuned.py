@@ -1,9 +1,10 @@
 """Fine-tuned models of any format, ready to predict."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,15 @@ from albert_tf.checkpoints.run_files import SETTINGS_FILE
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.finetuning.seed_folder import SeedFolder
-from albert_tf.runtime.trained_model import Batch, TrainedModel, predict_task
+from albert_tf.runtime.trained_model import TrainedModel, predict_task
+from albert_tf.tasks.answering import TaskFacts
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.kind import Kind, Task
 from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.open_task import choose_task, kinds_of, read_source
-from albert_tf.tasks.preprocessor import Preprocessor
 from albert_tf.tasks.problems import Problems
+from albert_tf.tasks.runner import FunctionRunner
 from albert_tf.tasks.saved_models import load_task_model
 from albert_tf.tasks.spans.answers import null_threshold_of
 from albert_tf.tasks.task import wrong_kind
@@ -31,73 +33,53 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finetuned(TrainedModel):
-    """A fine-tuned model, ready to predict.
+    """A fine-tuned model that Keras runs.
 
     Attributes:
       model: the model.
-      path: its file or folder.
       read_stored: reads the model's files into a `StoredModel`.
-      settings: the settings.json of our run; empty for models from elsewhere.
-      results: the metrics of our run; empty for models from elsewhere.
     """
 
     model: TaskModel
-    path: Path
     read_stored: Callable[[], StoredModel]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    results: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def stored(self) -> StoredModel:
         """The `StoredModel` of its files, a second copy of the weights, which only exports need."""
         return self.read_stored()
 
-    @property
-    def preprocessor(self) -> Preprocessor:
-        """The model's preprocessor.
+    @classmethod
+    def of(
+        cls,
+        model: TaskModel,
+        path: Path,
+        read_stored: Callable[[], StoredModel],
+        settings: Mapping[str, Any] = MappingProxyType({}),
+        results: Mapping[str, Any] = MappingProxyType({}),
+    ) -> "Finetuned":
+        """The model of a file or folder.
 
-        Raises:
-          InputError: it has none, since its files hold no vocabulary.
+        Args:
+          model: its classes have their names.
+          path: the file or folder.
+          read_stored: as the attribute.
+          settings: the settings.json of our run; empty for models from elsewhere.
+          results: the metrics of our run; empty for models from elsewhere.
         """
-        if self.model.preprocessor is None:
-            raise InputError(
-                f"Text input needs a vocabulary, which {self.path} does not hold. Name the SentencePiece "
-                "model or the WordPiece vocab.txt with --vocab_file."
-            )
-        return self.model.preprocessor
-
-    @property
-    def source(self) -> str:
-        return str(self.path)
-
-    @property
-    def kind(self) -> Kind:
-        return find_kind(self.model.kind)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.model.labels
-
-    @property
-    def thresholds(self) -> tuple[float, ...]:
-        return self.model.thresholds
-
-    @property
-    def answerable(self) -> bool:
-        return getattr(self.model, "answerable", False)
-
-    @cached_property
-    def _inference(self) -> Inference:
-        return Inference(self.model)
-
-    def outputs(self, batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
-        return map(self._inference.of_batch, batches)
-
-    @property
-    def null_threshold(self) -> float:
-        return null_threshold_of(self.results)
+        preprocessor = model.preprocessor
+        facts = TaskFacts(
+            model.kind,
+            model.labels,
+            model.thresholds,
+            getattr(model, "answerable", False),
+            null_threshold_of(results),
+            preprocessor.lengths if preprocessor else {},
+            settings=settings,
+        )
+        run = FunctionRunner(Inference(model).of_batch).rows
+        return cls(str(path), facts, preprocessor, run, model=model, read_stored=read_stored)
 
 
 def read_finetuned(
@@ -124,14 +106,13 @@ def read_finetuned(
     names = task.labels if isinstance(task, Task) else ()
     with named_files(source) as path:
         if file := find_model_file(path):
-            found = _read_own(file, flags, classes)
+            found = _read_own(file, flags, classes, names)
         else:
-            found = _from_other_format(read_source(path, flags), kind, classes)
+            found = _from_other_format(read_source(path, flags), kind, classes, flags, names)
         if Path(source).is_file() and path != Path(source):
             _ = found.stored  # now: the files of an archive are removed after this block
     if kind not in (None, found.kind):
         raise wrong_kind(kind, source, found.kind)
-    _name_classes(found.model, flags, names)
     return found
 
 
@@ -146,12 +127,10 @@ def finetuned_of(stored: StoredModel, flags: SourceFlags, classes: Collection[ty
     Raises:
       InputError: as `read_finetuned`.
     """
-    found = _from_other_format(stored, None, classes)
-    _name_classes(found.model, flags)
-    return found
+    return _from_other_format(stored, None, classes, flags)
 
 
-def _name_classes(model: TaskModel, flags: SourceFlags, names: tuple[str, ...] = ()) -> None:
+def _name_classes(model: TaskModel, flags: SourceFlags, names: tuple[str, ...]) -> None:
     """Gives the classes of a head the names of --labels, or the task's `names` if they have none yet.
 
     Raises:
@@ -165,7 +144,9 @@ def _name_classes(model: TaskModel, flags: SourceFlags, names: tuple[str, ...] =
         model.labels = flags.label_names or names
 
 
-def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
+def _read_own(
+    file: Path, flags: SourceFlags, classes: Collection[type[TaskModel]], names: tuple[str, ...]
+) -> Finetuned:
     """Reads a .keras file, with settings and results if it belongs to a run."""
     model = load_task_model(file, classes)
     if flags.albert_config_file or (flags.vocab_file and model.preprocessor):
@@ -186,14 +167,19 @@ def _read_own(file: Path, flags: SourceFlags, classes: Collection[type[TaskModel
             stored = read_keras(file)  # for README.md: weights under our names, and the head
         return replace(stored, vocabulary=vocabulary, notes=(_describe(model),))
 
+    _name_classes(model, flags, names)
     folder = SeedFolder(file.parent)
     if file.name != MODEL_FILE or not (folder.path / SETTINGS_FILE).exists():
-        return Finetuned(model, file, read_stored)
-    return Finetuned(model, file, read_stored, folder.read_settings(), folder.read_results())
+        return Finetuned.of(model, file, read_stored)
+    return Finetuned.of(model, file, read_stored, folder.read_settings(), folder.read_results())
 
 
 def _from_other_format(
-    stored: StoredModel, kind: Kind | None, classes: Collection[type[TaskModel]]
+    stored: StoredModel,
+    kind: Kind | None,
+    classes: Collection[type[TaskModel]],
+    flags: SourceFlags,
+    names: tuple[str, ...] = (),
 ) -> Finetuned:
     """Builds the task model of files in another format."""
     if stored.head is None:
@@ -208,8 +194,12 @@ def _from_other_format(
         expected = " or ".join(one.__name__ for one in classes)
         raise InputError(f"{stored.path} must hold a {expected}. Received a {model_class.__name__}.")
     model = model_class.from_finetuned(replace(stored, head=head), dtype="float32")
-    notes = (*stored.notes, _describe(model))
-    return Finetuned(model, stored.path, lambda: replace(stored, head=head, notes=notes))
+    _name_classes(model, flags, names)
+    return Finetuned.of(
+        model,
+        stored.path,
+        lambda: replace(stored, head=head, notes=(*stored.notes, _describe(model))),
+    )
 
 
 def _describe(model: TaskModel) -> str:
@@ -243,13 +233,14 @@ def predict_member(
       InputError: as `read_finetuned` and `predict_task`, or the data is not known.
     """
     finetuned = read_finetuned(member, flags, task)
-    data = data or finetuned.settings.get(f"{role}_file") or finetuned.settings.get("data_dir")
+    settings = finetuned.facts.settings
+    data = data or settings.get(f"{role}_file") or settings.get("data_dir")
     if not data:
         raise InputError(
             f"{member} has no predictions for the {role} set yet. Name the task's folder, or a file, with "
             "--data_dir."
         )
-    columns = None if finetuned.settings else columns
+    columns = None if settings else columns
     found = predict_task(finetuned, task, str(data), problems, role, columns=columns)
     if len(found.predictions) != len(task.splits[role]):
         raise InputError(

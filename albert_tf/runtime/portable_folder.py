@@ -11,12 +11,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from albert_tf.checkpoints.downloads import PORTABLE_FACTS as FACTS_FILE
+from albert_tf.checkpoints.downloads import download
 from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.tasks.answering import TaskFacts
 from albert_tf.tasks.kind import Kind
-from albert_tf.tasks.kinds import KINDS
+from albert_tf.tasks.kinds import KINDS, find_kind
+from albert_tf.tasks.preprocessor import Preprocessor
 from data_prep.errors import InputError
 from data_prep.files import (
-    Number,
     as_record,
     check_file,
     file_sha256,
@@ -34,12 +37,10 @@ from data_prep.tokenizers.vocabulary import (
     read_normalization,
 )
 
-FACTS_FILE = "portable.json"
 ONNX_FILE = "model.onnx"
 _TABLES_FILE = "offsets.npz"
 _VOCABULARIES: dict[str, VocabularyKind] = {"spm.model": "sentencepiece", "vocab.txt": "wordpiece"}
 
-_Count = Annotated[int, Meta(ge=1, le=1 << 20)]
 _FileName = Literal[
     "model.onnx",
     "albert_config.json",
@@ -53,34 +54,19 @@ _FileName = Literal[
 _PRETRAINED: dict[str, tuple[str, ...]] = {"encoder": (), "fill-mask": ("top_k",), "embedding": ()}
 
 
-@dataclass(frozen=True)
-class PortableFacts:
+@dataclass(frozen=True, kw_only=True)
+class PortableFacts(TaskFacts):
     """The facts about a portable model that its other files do not hold.
 
     Attributes:
       kind: the kind of export.
       pieces: the number of the vocabulary's pieces; 0 without one.
       quantize: how the model was quantized.
-      task_kind: the kind of task of a fine-tuned model; "" for others.
-      labels: the classes in the model's order.
-      thresholds: in multi-label classification, the lowest probability at which a text gets each label.
-      answerable: in question answering, whether it may find no answer.
-      null_threshold: for SQuAD 2.0, the null odds above which there is no answer.
-      lengths: of the preprocessor, in tokens, such as max_seq_length; none without a vocabulary.
-      options: the options of the kind.
-      settings: the settings of our run that name its task and columns.
     """
 
     kind: str
     pieces: Annotated[int, Meta(ge=0)]
     quantize: str = "none"
-    task_kind: str = ""
-    labels: tuple[str, ...] = ()
-    thresholds: tuple[Number, ...] = ()
-    answerable: bool = False
-    null_threshold: Number = 0.0
-    lengths: Mapping[str, _Count] = field(default_factory=dict)
-    options: Mapping[str, _Count] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -197,6 +183,10 @@ class PortableFolder:
                 return replace(found, offset_tables=tables)
         raise InputError(f"Text input needs a vocabulary, which {self.path} does not hold.")
 
+    def preprocessor(self) -> Preprocessor:
+        """A new preprocessor of a fine-tuned model; raises InputError if there is no vocabulary."""
+        return find_kind(self.facts.task_kind).preprocessor(self.vocabulary, **self.facts.lengths)
+
 
 def is_portable(path: str | Path) -> bool:
     """Whether a path is the folder of a portable model or the address of one, whose files are then downloaded."""
@@ -204,11 +194,7 @@ def is_portable(path: str | Path) -> bool:
 
 
 def _local_folder(path: str | Path) -> Path:
-    if "://" not in str(path):
-        return Path(path)
-    from albert_tf.checkpoints.downloads import download  # needs packages that local folders do without
-
-    return download(str(path))
+    return download(str(path)) if "://" in str(path) else Path(path)
 
 
 def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:

@@ -7,8 +7,8 @@ from albert_tf.runtime.engine_flags import EngineName, EnginePrecision, EngineSe
 from albert_tf.runtime.engines import open_engine
 from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFacts, PortableFolder
 from albert_tf.runtime.portable_model import PortableEncoder, PortableModel
-from albert_tf.runtime.portable_task import PortableTask
-from albert_tf.runtime.portable_text_model import PortableEmbedding, PortableFillMask
+from albert_tf.runtime.portable_text_model import PortableEmbedding, PortableFillMask, PortableTask
+from albert_tf.runtime.trained_model import TrainedModel
 from albert_tf.tasks.splits import USUAL_SIZE, BatchSize
 from data_prep.errors import InputError
 
@@ -58,6 +58,27 @@ def load_portable(
     (1, 1, 5)
     """
     return load_folder(PortableFolder(path), EngineSettings(engine, precision, requests, cache_dir), size)
+
+
+def load_trained(path: str | Path, settings: EngineSettings) -> TrainedModel:
+    """Loads a fine-tuned portable model for `albert predict` and `albert evaluate`.
+
+    Raises:
+      InputError: as `load_portable`, or the model is not fine-tuned.
+    """
+    folder = PortableFolder(path)
+    if (kind := folder.task_kind) is None:
+        raise InputError(
+            f"{path} must hold a fine-tuned model. Received one of the kind {folder.facts.kind}."
+        )
+    runner = load_folder(folder, settings).runner
+    return TrainedModel(
+        str(folder.path),
+        folder.facts,
+        folder.preprocessor(),
+        lambda features, size: list(map(kind.task_outputs, runner.rows(features, size))),
+        "export the model again with --labels, which names them in the order of the outputs",
+    )
 
 
 def load_folder(

@@ -1,10 +1,9 @@
-"""Portable models: batches of similar lengths -> engine -> rows; and the encoder, which takes ids.
+"""Portable models: a folder's model on an engine; and the encoder, which takes ids.
 
 Each kind gives the answers of its SavedModel, without TensorFlow.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -12,10 +11,12 @@ import numpy as np
 from albert_tf.runtime.engines import Arrays, Engine
 from albert_tf.runtime.portable_folder import PortableFolder
 from albert_tf.runtime.portable_inputs import checked_ids
-from albert_tf.runtime.portable_outputs import check_inputs, check_outputs
+from albert_tf.runtime.portable_outputs import check_model
 from albert_tf.tasks.features import Features
+from albert_tf.tasks.finite import check_finite
 from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS, to_hub_names
-from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches
+from albert_tf.tasks.runner import Runner
+from albert_tf.tasks.splits import USUAL_SIZE, BatchSize
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Tokenizer
 
@@ -30,37 +31,25 @@ class PortableModel:
     """
 
     def __init__(self, folder: PortableFolder, engine: Engine, size: BatchSize = USUAL_SIZE):
-        self.folder, self.engine, self._size = folder, engine, size
+        self.folder, self.engine, self.size = folder, engine, size
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer; raises InputError if the folder holds no vocabulary."""
         return self.folder.vocabulary.tokenizer()
 
-    def outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
-        """The engine's outputs for batches of `numpy_batches`, with their `index`."""
-        indices: list[np.ndarray] = []
+    @property
+    def runner(self) -> Runner:
+        """From the arrays of task models to the engine's outputs."""
+        return _FileRunner(self)
 
-        def inputs() -> Iterator[Arrays]:
-            for batch in batches:
-                indices.append(batch["index"])
-                yield self.engine_inputs(batch)
+    def rows(self, features: Sequence[Features]) -> list[Arrays]:
+        """The engine's outputs for each example."""
+        return self.runner.rows(features, self.size)
 
-        for found in self._checked_outputs(inputs()):
-            yield {**found, "index": indices.pop(0)}
-
-    def _checked_outputs(self, batches: Iterable[Arrays]) -> Iterator[Arrays]:
-        """The engine's outputs for batches of its inputs, checked against the folder's files."""
-        started: deque[Arrays] = deque()
-
-        def inputs() -> Iterator[Arrays]:
-            for batch in batches:
-                started.append(batch)
-                yield batch
-
-        for found in self.engine.outputs(inputs()):
-            check_outputs(self.folder, started.popleft(), found)
-            yield found
+    def engine_inputs(self, batch: Arrays) -> Arrays:
+        """The inputs of the engine for a batch."""
+        return to_hub_names(batch)
 
     def try_out(self) -> None:
         """Runs the model once, on a few tokens.
@@ -68,26 +57,27 @@ class PortableModel:
         Raises:
           InputError: it is not the model that the folder's other files describe.
         """
-        check_inputs(self.folder, self.engine.inputs)
         V, T = self.folder.config.vocab_size, min(8, self.folder.config.max_position_embeddings)
         ids = np.arange(V - T, V).clip(0)[np.newaxis]
         if (kind := self.folder.task_kind) and kind.input_rank == 3:
             ids = np.stack([ids, ids], axis=1)
         arrays = {MASKED_POSITIONS: np.zeros((1, 1), int)} if MASKED_POSITIONS in self.engine.inputs else {}
         arrays |= dict(zip(TEXT_INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
-        batch = {name: array.astype(np.int32) for name, array in arrays.items()}
-        for _ in self._checked_outputs([batch]):
-            pass
-
-    def engine_inputs(self, batch: Arrays) -> Arrays:
-        """The inputs of the model for a batch."""
-        return to_hub_names(batch)
-
-    def rows(self, features: Sequence[Features]) -> list[Arrays]:
-        """The model's outputs for each example."""
-        return by_row(
-            self.outputs(numpy_batches(EncodedSplit("call", (), features), self._size)), len(features)
+        check_model(
+            self.folder, self.engine, {name: array.astype(np.int32) for name, array in arrays.items()}
         )
+
+
+class _FileRunner(Runner):
+    """A portable model as a `Runner`; its outputs are finite."""
+
+    def __init__(self, model: PortableModel):
+        self._model = model
+
+    def outputs(self, batches):
+        for found in self._model.engine.outputs(map(self._model.engine_inputs, batches)):
+            check_finite("Outputs", found.values())
+            yield found
 
 
 class PortableEncoder(PortableModel):
@@ -111,7 +101,8 @@ class PortableEncoder(PortableModel):
             )
         if not has_positions and MASKED_POSITIONS in self.engine.inputs:
             arrays[MASKED_POSITIONS] = np.zeros((len(arrays["input_mask"]), 0), np.int32)
-        (outputs,) = self._checked_outputs([arrays])
+        outputs = self.engine(arrays)
+        check_finite("Outputs", outputs.values())
         if not has_positions:
             outputs.pop("mlm_logits", None)
         return outputs

@@ -1,4 +1,4 @@
-"""Portable models that take texts, and those of a pretrained model: fill-mask and embedding."""
+"""Portable models that take texts: fill-mask, embedding, and every kind of task."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.runtime.engines import Engine
+from albert_tf.runtime.portable_folder import PortableFolder
 from albert_tf.runtime.portable_model import PortableModel
-from albert_tf.tasks.answering import Arrays, Field, TextAnswer
-from albert_tf.tasks.features import SURROUNDING_SYMBOLS, joined
+from albert_tf.runtime.text_answers import embeddings, filled_masks
+from albert_tf.tasks.answering import Answering, Field, TextAnswer
 from albert_tf.tasks.hub_names import MASKED_POSITIONS, to_hub_names
+from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.preprocessor import as_rows, as_texts
+from albert_tf.tasks.runner import Arrays
+from albert_tf.tasks.splits import USUAL_SIZE, BatchSize
 from data_prep.errors import InputError
-from data_prep.tokenizers.masked_texts import MaskedTexts, check_masks, cut_around_masks, mask_positions
+from data_prep.tokenizers.masked_texts import MaskedTexts, mask_positions
 
 _CHUNK = 1024  # items of a stream that are sorted by length and answered together
 
@@ -59,7 +64,7 @@ class TextModel(PortableModel):
             columns = [chunk] if len(self.columns) == 1 else self._by_column(chunk)
             yield from self.answers(self._checked(columns))
 
-    def answers(self, columns: list[list]) -> list[TextAnswer]:
+    def answers(self, columns: list[list]) -> Sequence[TextAnswer]:
         """The answer to each example, without padding."""
         raise NotImplementedError
 
@@ -130,11 +135,7 @@ class PortableEmbedding(TextModel):
         return {"embedding": Field((self.folder.config.hidden_size,))}
 
     def answers(self, columns):
-        (texts,), longest = columns, self.folder.config.max_position_embeddings
-        features = [
-            joined(ids, None, self.tokenizer, longest) for ids in self.tokenizer.encode_batch(texts, longest)
-        ]
-        return self.rows(features)
+        return embeddings(self.tokenizer, columns[0], self.folder.config.max_position_embeddings, self.rows)
 
 
 class PortableFillMask(TextModel):
@@ -149,32 +150,58 @@ class PortableFillMask(TextModel):
     def _masked(self) -> MaskedTexts:
         return MaskedTexts(self.tokenizer)
 
-    @cached_property
-    def _pieces(self) -> np.ndarray:
-        return np.array(self.tokenizer.pieces, object)
-
     def engine_inputs(self, batch):
-        return to_hub_names(
-            {**batch, MASKED_POSITIONS: mask_positions(batch["input_ids"], self.tokenizer.mask_id)}
-        )
+        positions = mask_positions(batch["input_ids"], self.tokenizer.mask_id)
+        return to_hub_names({**batch, MASKED_POSITIONS: positions})
 
     def answers(self, columns):
-        (texts,) = columns
-        check_masks(texts)
-        mask_id, longest = self.tokenizer.mask_id, self.folder.config.max_position_embeddings
-        rows = [
-            cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS)
-            for ids in self._masked.encode_batch(texts)
-        ]
-        counts = [int(np.sum(ids == mask_id)) for ids in rows]
+        longest = self.folder.config.max_position_embeddings
+        return filled_masks(self.tokenizer, self._masked, columns[0], longest, self.rows)
+
+    def rows(self, features):
+        """Groups the texts, since every text of a batch computes as many masks as the text with the most."""
+        counts = [int(np.sum(row["input_ids"] == self.tokenizer.mask_id)) for row in features]
         found: dict[int, Arrays] = {}
-        # Grouped, since every text of a batch computes as many masks as the text with the most.
-        order = sorted(range(len(rows)), key=counts.__getitem__)
+        order = sorted(range(len(counts)), key=counts.__getitem__)
         for _, group in groupby(order, key=lambda i: counts[i].bit_length()):
             members = list(group)
-            features = [joined(rows[i], None, self.tokenizer, longest) for i in members]
-            found.update(zip(members, self.rows(features), strict=True))
-        return [
-            {"pieces": self._pieces[found[i]["ids"][:M]], "probabilities": found[i]["probabilities"][:M]}
-            for i, M in enumerate(counts)
-        ]
+            found.update(zip(members, super().rows([features[i] for i in members]), strict=True))
+        return [found[i] for i in range(len(counts))]
+
+
+class PortableTask(TextModel):
+    """A fine-tuned model; `Kind.answering` of its kind describes its answers.
+
+    Args:
+      folder, engine, size: as for `PortableModel`.
+      columns: of the strings. Default: those of the kind.
+    """
+
+    def __init__(
+        self,
+        folder: PortableFolder,
+        engine: Engine,
+        size: BatchSize = USUAL_SIZE,
+        columns: Sequence[str] = (),
+    ):
+        super().__init__(folder, engine, size)
+        self._class = find_kind(folder.facts.task_kind).answering
+        self.columns = tuple(columns) or self._class.columns
+
+    @cached_property
+    def _answering(self) -> Answering:
+        return self._class(self.folder.facts, self.folder.preprocessor())
+
+    @property
+    def fields(self):
+        return self._answering.fields
+
+    @cached_property
+    def pair(self) -> "PortableTask":
+        """The same model for pairs: `.pair(texts, seconds)` and `.pair.stream(tuples)`."""
+        if not self._class.pair_columns:
+            raise AttributeError(f"A model for {self.folder.facts.kind} takes no pairs.")
+        return PortableTask(self.folder, self.engine, self.size, self._class.pair_columns)
+
+    def answers(self, columns):
+        return self._answering.answers(columns, self.rows)

@@ -33,18 +33,18 @@ class Predictor:
     ):
         self._model, self._preprocessor = model, model.preprocessor
         self._size, self._max_answer_length = size, max_answer_length or model.max_answer_length
-        self.task = own_data_task(model.kind, model.answerable)
+        self.task = own_data_task(model.kind, model.facts.answerable)
         self.columns = Columns.noted(model.preprocessor.columns).replaced_by(model.columns)
 
     def __call__(self, examples: Sequence[Example]) -> Iterator[dict[str, Any]]:
         """Yields the JSON object of each example."""
-        model = self._model
-        kind, split = model.kind, self._preprocessor.split("lines", examples, model.labels)
-        if warning := kind.warning(split, self._preprocessor, model.labels):
+        model, facts = self._model, self._model.facts
+        kind, split = model.kind, self._preprocessor.split("lines", examples, facts.labels)
+        if warning := kind.warning(split, self._preprocessor, facts.labels):
             logging.getLogger(__name__).warning("%s", warning)
         rows = model.rows(split, self._size)
-        predictions = kind.predictions(split, rows, model, self._max_answer_length)
-        return kind.lines(examples, predictions, model.null_threshold)
+        predictions = kind.predictions(split, rows, facts, self._max_answer_length)
+        return kind.lines(examples, predictions, facts.null_threshold)
 
 
 def predict_stream(

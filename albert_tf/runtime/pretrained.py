@@ -1,13 +1,14 @@
 """`load_pretrained`: a pretrained model that takes texts, from any format."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import keras
 import numpy as np
+from keras import ops
 
 from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.names import OPTIONAL_PARTS
@@ -16,8 +17,12 @@ from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.runtime.text_answers import embeddings, encoder_inputs, fill_masks
+from albert_tf.runtime.text_answers import embeddings, encoder_inputs, filled_masks
+from albert_tf.tasks.preprocessor import as_texts
+from albert_tf.tasks.runner import Arrays, FunctionRunner
+from albert_tf.tasks.splits import USUAL_SIZE
 from data_prep.errors import InputError
+from data_prep.tokenizers.masked_texts import MaskedTexts
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 
 
@@ -89,7 +94,34 @@ class Pretrained:
         """
         if "masked_lm" in self.missing:
             raise InputError("Filling masks needs a masked-LM head, which the model's files do not hold.")
-        return fill_masks(self.model, self._tokenizer_for_text(), texts, top_k)
+        tokenizer, model = self._tokenizer_for_text(), self.model
+        if not 1 <= top_k <= tokenizer.vocab_size:
+            raise InputError(
+                f"`top_k` must be from 1 to the number of pieces, {tokenizer.vocab_size:,}. Received {top_k}."
+            )
+        texts, table = as_texts(texts), self.encoder.embeddings.word_embeddings
+        sequence_output = self._sequence_output(len(texts))
+
+        def best_pieces(batch):
+            is_mask = batch["input_ids"] == tokenizer.mask_id
+            logits = model.masked_lm(sequence_output(batch)[is_mask][np.newaxis], None, table)[
+                0
+            ]  # (masks, V)
+            # The model may have more embeddings than the vocabulary has pieces.
+            probabilities = ops.softmax(ops.cast(logits, "float32"))[:, : tokenizer.vocab_size]
+            best = map(ops.convert_to_numpy, ops.top_k(probabilities, top_k))
+            ends = np.cumsum(is_mask.sum(axis=1))[:-1]
+            by_text = (np.split(array, ends) for array in best)
+            return dict(zip(("probabilities", "ids"), by_text, strict=True))
+
+        rows, longest = FunctionRunner(best_pieces).rows, self.config.max_position_embeddings
+        return [
+            [
+                list(zip(pieces, map(float, probabilities), strict=True))
+                for pieces, probabilities in zip(text["pieces"], text["probabilities"], strict=True)
+            ]
+            for text in filled_masks(tokenizer, MaskedTexts(tokenizer), texts, longest, rows)
+        ]
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Turns each text into one vector: the mean of the vectors of its tokens, [CLS] and [SEP] included.
@@ -104,7 +136,25 @@ class Pretrained:
           InputError: the model has no vocabulary, or is one of sentence-transformers with other vectors.
         """
         self.check_vectors()
-        return embeddings(self.model, self._tokenizer_for_text(), texts)
+        texts, longest = as_texts(texts), self.config.max_position_embeddings
+        sequence_output = self._sequence_output(len(texts))
+
+        def mean(batch):
+            weights = batch["input_mask"][:, :, np.newaxis].astype(np.float32)
+            return {"embedding": (sequence_output(batch) * weights).sum(axis=1) / weights.sum(axis=1)}
+
+        found = embeddings(self._tokenizer_for_text(), texts, longest, FunctionRunner(mean).rows)
+        return np.array([row["embedding"] for row in found], np.float32).reshape(-1, self.config.hidden_size)
+
+    def _sequence_output(self, count: int) -> Callable[[Arrays], np.ndarray]:
+        """Runs the encoder for `count` examples; a graph pays off from the second batch on.
+
+        Returns:
+          A function of batches, which returns float32 (B, T, H).
+        """
+        many = count > USUAL_SIZE.rows
+        run = self.encoder.predict_on_batch if many else partial(self.encoder, training=False)
+        return lambda batch: ops.convert_to_numpy(ops.cast(run(batch)["sequence_output"], "float32"))
 
     def check_vectors(self) -> None:
         """Raises InputError if sentence-transformers makes other vectors than the mean of the tokens' vectors."""

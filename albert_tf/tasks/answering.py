@@ -2,14 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from albert_tf.tasks.features import Features
 from albert_tf.tasks.preprocessor import Preprocessor
+from data_prep.files import Number
 
-Arrays = dict[str, np.ndarray]
+Count = Annotated[int, Meta(ge=1, le=1 << 20)]
 TextAnswer = dict[str, Any]
 RunRows = Callable[
     [Sequence[Features]], Sequence[Mapping[str, np.ndarray]]
@@ -30,19 +33,30 @@ class Field(NamedTuple):
     dtype: Any = np.float32
 
 
-class Facts(Protocol):
-    """What a file's folder says of a fine-tuned model."""
+@dataclass(frozen=True)
+class TaskFacts:
+    """What a fine-tuned model is, beside its weights and its vocabulary.
 
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-    @property
-    def thresholds(self) -> tuple[float, ...]: ...
-    @property
-    def answerable(self) -> bool: ...
-    @property
-    def null_threshold(self) -> float: ...
-    @property
-    def options(self) -> Mapping[str, int]: ...
+    Attributes:
+      task_kind: the name of the kind of task; "" for other models.
+      labels: the classes in the model's order.
+      thresholds: in multi-label classification, the lowest probability at which a text gets each label.
+      answerable: in question answering, whether it may find no answer.
+      null_threshold: for SQuAD 2.0, the null odds above which there is no answer.
+      lengths: of the preprocessor, in tokens, such as max_seq_length; none without a vocabulary.
+      options: those of its export.
+      settings: the settings.json of our run, or those of them that name its task and columns; empty for models
+        from elsewhere.
+    """
+
+    task_kind: str = ""
+    labels: tuple[str, ...] = ()
+    thresholds: tuple[Number, ...] = ()
+    answerable: bool = False
+    null_threshold: Number = 0.0
+    lengths: Mapping[str, Count] = field(default_factory=dict)
+    options: Mapping[str, Count] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Answering(ABC):
@@ -60,7 +74,7 @@ class Answering(ABC):
     columns: tuple[str, ...] = ("text",)
     pair_columns: tuple[str, ...] = ()
 
-    def __init__(self, facts: Facts, preprocessor: Preprocessor):
+    def __init__(self, facts: TaskFacts, preprocessor: Preprocessor):
         self.facts, self.preprocessor = facts, preprocessor
 
     @property

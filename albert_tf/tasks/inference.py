@@ -72,7 +72,7 @@ class Inference:
             losses = self.model.task_losses(y, found)
             weights = tf.broadcast_to(_with_axes_of(losses, weights), tf.shape(losses))
             outputs |= {"loss": _sum_of_rows(losses * weights), "loss_weight": _sum_of_rows(weights)}
-        return {**outputs, "index": batch["index"]}
+        return outputs | {name: batch[name] for name in ("index",) if name in batch}
 
 
 def _has_labels(y) -> bool:

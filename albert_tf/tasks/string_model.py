@@ -10,7 +10,8 @@ from albert_tf.model.inputs import report_padding
 from albert_tf.model.keras_model import AlbertModel
 from albert_tf.tasks.features import Features
 from albert_tf.tasks.preprocessor import class_name
-from albert_tf.tasks.splits import BatchSize, EncodedSplit, by_row, numpy_batches
+from albert_tf.tasks.runner import FunctionRunner
+from albert_tf.tasks.splits import BatchSize
 from albert_tf.tasks.string_batches import (
     OrderOfEpochs,
     are_strings,
@@ -220,13 +221,12 @@ class StringModel(AlbertModel):
         verbose = 1 if verbose == "auto" else verbose
         progress = keras.utils.Progbar(len(features), verbose=verbose, unit_name="example")
 
-        def outputs():
-            for batch in numpy_batches(EncodedSplit("call", (), features), BatchSize(batch_size)):
-                found = self.predict_on_batch({name: batch[name] for name in self.input_names})
-                progress.add(len(batch["index"]))
-                yield {**(found if isinstance(found, dict) else {"output": found}), "index": batch["index"]}
+        def outputs(batch):
+            found = self.predict_on_batch({name: batch[name] for name in self.input_names})
+            progress.add(len(batch["input_ids"]))
+            return found if isinstance(found, dict) else {"output": found}
 
-        return by_row(outputs(), len(features))
+        return FunctionRunner(outputs).rows(features, BatchSize(batch_size))
 
     def _needed_preprocessor(self):
         if self.preprocessor is None:

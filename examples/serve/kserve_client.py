@@ -79,6 +79,7 @@ def print_answers(path: str, url: str, texts: list[str]) -> None:
         raise InputError(
             f"the folder must hold a model of single texts. Received --kind={folder.facts.kind}."
         )
+    model.try_out()
     for text, answer in zip(texts, model.stream(texts), strict=True):
         print(text)
         for name, value in answer.items():

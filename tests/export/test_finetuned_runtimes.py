@@ -15,8 +15,9 @@ from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.runner import FunctionRunner
 from albert_tf.tasks.served import MASKED_LOGIT
-from albert_tf.tasks.splits import BatchSize, by_row, numpy_batches
+from albert_tf.tasks.splits import BatchSize
 from albert_tf.tasks.string_batches import predict_batches
 from albert_tf.tasks.task import own_data_task
 from export.litert import LITERT, litert_runner
@@ -124,7 +125,7 @@ def test_metric_before_and_after(name, models, exported):
         task, dev_file(name, folder.parent), task.splits["dev"][0], Problems(), labels=model.labels
     )
     split = model.preprocessor.split("dev", examples, model.labels)
-    rows = by_row(map(Inference(model).of_batch, numpy_batches(split, BatchSize(8))), len(split.features))
+    rows = FunctionRunner(Inference(model).of_batch).rows(split.features, BatchSize(8))
     predictions = task.kind.predictions(split, rows, model)
     assert metric == task.main_metric
     assert float(before) == pytest.approx(task.kind.measure(task, [split], [predictions])[metric], abs=1e-4)

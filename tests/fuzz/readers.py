@@ -32,7 +32,7 @@ from albert_tf.conversion.convert import write_keras
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
-from albert_tf.runtime.portable_task_model import PortableTaskModel
+from albert_tf.runtime.portable_loading import load_trained
 from albert_tf.runtime.predictor import Predictor, predict_stream
 from albert_tf.tasks.benchmarks.ensemble import report_runs
 from albert_tf.tasks.kinds import find_kind
@@ -163,7 +163,7 @@ def _write_finetuned(folder: Path) -> None:
 
 def _read_finetuned(folder: Path) -> Any:
     found = read_finetuned(folder)
-    return found.model, found.task.name, found.columns, found.null_threshold, found.preprocessor
+    return found.model, found.task.name, found.columns, found.facts.null_threshold, found.preprocessor
 
 
 @cache
@@ -437,7 +437,7 @@ def _portable(name: str) -> Reader:
             return found
         output = io.BytesIO()
         line = io.BytesIO(json.dumps({**columns, "words": TEXT.split()}).encode())
-        predict_stream(Predictor(PortableTaskModel(folder, engine)), line, output)
+        predict_stream(Predictor(load_trained(folder, engine)), line, output)
         return found, output.getvalue()
 
     return Reader(f"portable {name}", write, read, seal=seal)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf import load_portable
 from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
-from albert_tf.runtime.portable_task_model import PortableTaskModel
+from albert_tf.runtime.portable_loading import load_trained
 from albert_tf.runtime.predictor import Predictor
 from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.splits import BatchSize
@@ -213,7 +213,7 @@ def test_the_runs_threshold_decides_whether_there_is_an_answer(model_file, tmp_p
     examples = [
         QuestionExample(str(i), *each) for i, each in enumerate(zip(questions, contexts, strict=True))
     ]
-    for trained in (read_finetuned(run), PortableTaskModel(tmp_path / "onnx", EngineSettings())):
+    for trained in (read_finetuned(run), load_trained(tmp_path / "onnx", EngineSettings())):
         assert [line["answer"] for line in Predictor(trained)(examples)] == expected
 
 
@@ -228,7 +228,7 @@ def test_the_longest_answer_of_an_export_is_that_of_its_predictions(model_file, 
     examples = [
         QuestionExample(str(i), *each) for i, each in enumerate(zip(questions, contexts, strict=True))
     ]
-    predictor = Predictor(PortableTaskModel(tmp_path / "onnx", EngineSettings()))
+    predictor = Predictor(load_trained(tmp_path / "onnx", EngineSettings()))
     assert [line["answer"] for line in predictor(examples)] == expected
 
 

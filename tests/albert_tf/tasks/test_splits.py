@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from albert_tf.tasks.choice.features import ChoicePreprocessor
 from albert_tf.tasks.choice.rows import ChoiceExample
 from albert_tf.tasks.spans.rows import QuestionExample
-from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, EncodedSplit, by_row, numpy_batches, padded_batch
+from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, by_row, numpy_batches, padded_batch
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from albert_tf.tasks.texts.rows import TextExample
@@ -23,8 +23,8 @@ def test_numpy_batches_have_every_row_once_and_rows_of_equal_shape():
     def ids(*shape: int) -> dict[str, np.ndarray]:
         return {"input_ids": np.ones(shape, np.int32), "input_mask": np.ones(shape, np.int32)}
 
-    split = EncodedSplit("lines", (), [ids(3, 5), ids(2, 9), ids(3, 4), ids(3, 7)])
-    batches = list(numpy_batches(split, BatchSize(2)))
+    features = [ids(3, 5), ids(2, 9), ids(3, 4), ids(3, 7)]
+    batches = list(numpy_batches(features, BatchSize(2)))
     assert [batch["index"].tolist() for batch in batches] == [[1], [2, 0], [3]]
     assert [batch["input_ids"].shape for batch in batches] == [(1, 2, 9), (2, 3, 5), (1, 3, 7)]
     assert batches[1]["input_mask"].sum(axis=-1).tolist() == [[4] * 3, [5] * 3]
@@ -73,7 +73,7 @@ def test_labels_count_only_if_all_are_known(name, labels, tmp_path):
     examples = [EXAMPLES[name](str(i), label) for i, label in enumerate(labels)]
     for cache in (None, tmp_path / "test"):
         split = task.kind.preprocessor(VOCABULARY).split("test", examples, ("x", "y"), cache)
-        (batch,) = numpy_batches(split)
+        (batch,) = numpy_batches(split.features)
         (same,) = bucketed_batches(split.features, 2, BatchOrder(None)).as_numpy_iterator()
         assert batch.keys() == same.keys() - {"sample_weight"}
         assert ({"label", "label_set"} & batch.keys() != set()) == all(labels)

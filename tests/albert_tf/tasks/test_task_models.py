@@ -593,7 +593,7 @@ def test_predicted_labels(name, model_file):
     names = {"choice": ("passage", "question", "options"), "words": ("words",)}
     rows = zip(*columns, strict=True)
     lines = [json.dumps(dict(zip(names.get(name, ("text_a", "text_b")), row, strict=False))) for row in rows]
-    predictor = Predictor(Finetuned(model, Path("model"), pytest.fail))
+    predictor = Predictor(Finetuned.of(model, Path("model"), pytest.fail))
     answers = list(predictor(InputLines(predictor.task, predictor.columns).examples(lines)))
     if name == "pair":
         assert labels == pytest.approx([answer["score"] for answer in answers], abs=1e-5)
