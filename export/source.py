@@ -6,16 +6,15 @@ from pathlib import Path
 
 import keras
 
-from albert_tf.checkpoints.keras_models import find_model_file, read_task_kind
+from albert_tf.checkpoints.keras_models import describe, find_model_file
 from albert_tf.checkpoints.open_model import named_files
 from albert_tf.checkpoints.sources import SourceFlags
-from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.checkpoints.stored import StoredModel, no_vocabulary
 from albert_tf.runtime.finetuned import Finetuned, finetuned_of, read_finetuned
 from albert_tf.runtime.pretrained import Pretrained, as_pretrained
 from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.open_task import kinds_of, read_source
 from albert_tf.tasks.task_model import TaskModel
-from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.kinds import check_options, export_kinds, kind_for
 
@@ -45,10 +44,7 @@ class ExportSource:
           InputError: the model's files hold none.
         """
         if self.stored.vocabulary is None:
-            raise InputError(
-                f"Text input needs a vocabulary, which {self.path} does not hold. Name the SentencePiece "
-                "model or the WordPiece vocab.txt with --vocab_file."
-            )
+            raise no_vocabulary(self.path)
         return self.stored.vocabulary
 
 
@@ -81,7 +77,8 @@ def _task_kind(source: str | Path) -> str | None:
     """The kind of task of a fine-tuned model of ours, without reading its weights; None for any other model."""
     with named_files(source) as path:
         file = find_model_file(path)
-        return read_task_kind(file) if file else None
+        task = describe(file).task if file else None
+        return task.kind if task else None
 
 
 def _with_current_dtype(model: TaskModel) -> TaskModel:

@@ -44,42 +44,6 @@ def find_model_file(path: Path) -> Path | None:
     return next((folder / MODEL_FILE for folder in folders if (folder / MODEL_FILE).exists()), None)
 
 
-def read_keras(path: Path) -> StoredModel:
-    """Reads a .keras file of an `AlbertPretrainer`, an `AlbertEncoder` or a fine-tuned model.
-
-    Raises:
-      InputError: the file is damaged, or holds another model or a quantized one.
-    """
-    config = _read_config(path)
-    if "quantized" in config:
-        raise InputError(
-            "After Keras' `quantize`, a fine-tuned model can only be exported for its task, and predict. Received "
-            f"{path}; name the model as it was before."
-        )
-    if _is_finetuned(config):
-        return _read_finetuned(path, as_record(_TaskModelConfig, config, path))
-    shape = _shape(config, path)
-    arrays = {name.removeprefix(_ENCODER): array for name, array in _read_arrays(path).items()}
-    weights = to_ours(arrays, shape, "keras", str(path))
-    return StoredModel("keras", path, shape, _trained(weights, path), read_vocabulary(path.parent))
-
-
-def read_config(path: Path) -> AlbertConfig:
-    """The configuration of the encoder in a .keras file, without its weights."""
-    config = _read_config(path)
-    return _shape(config["encoder"] if _is_finetuned(config) else config, path)
-
-
-def read_task_kind(path: Path) -> str | None:
-    """The kind of task of the fine-tuned model in a .keras file; None for a pretrained model.
-
-    Raises:
-      InputError: the file is damaged.
-    """
-    config = _read_config(path)
-    return as_record(_TaskModelConfig, config, path).kind if _is_finetuned(config) else None
-
-
 @dataclass(frozen=True)
 class _Description:
     config: dict[str, Any]
@@ -89,10 +53,13 @@ class _Description:
 @dataclass(frozen=True)
 class _Serialized:
     config: dict[str, Any]
+    registered_name: str | None = None
 
 
 @dataclass(frozen=True)
-class _TaskModelConfig:
+class TaskModelConfig:
+    """The part of a fine-tuned model's configuration that its readers need."""
+
     kind: str
     head: HeadPart
     encoder: dict[str, Any]
@@ -124,32 +91,66 @@ class _LengthsConfig:
     doc_stride: _Length = None
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Described:
+    """What a .keras file says of its model.
+
+    Attributes:
+      class_name: our class.
+      shape: of the encoder.
+      task: the kind of task, the head and the preprocessor of a fine-tuned model; None for a pretrained one.
+      is_quantized: whether Keras' `quantize` changed it.
+    """
+
+    class_name: str
+    shape: AlbertConfig
+    task: TaskModelConfig | None
+    is_quantized: bool
+
+
+def describe(path: Path) -> Described:
+    """Checks everything that a .keras file claims to hold, and returns it without the weights.
+
+    Raises:
+      InputError: the file is damaged, holds another model than ours, or claims to hold more than fits into it.
+    """
     description = as_record(_Description, read_description(path), path)
-    name = description.registered_name or "no name of a class"
+    name, config = description.registered_name or "no name of a class", description.config
     if not name.startswith(_PACKAGE):
         raise InputError(f"{path} must hold a model of albert_tf. Received {name}.")
-    return description.config
-
-
-def _is_finetuned(config: dict[str, Any]) -> bool:
-    return "encoder" in config
-
-
-def _shape(encoder: dict[str, Any], path: Path) -> AlbertConfig:
-    """The shape of the model that the configuration of an encoder or a pretrainer describes."""
+    task = as_record(TaskModelConfig, config, path) if "encoder" in config else None
     try:
-        shape = AlbertConfig.from_dict(encoder["config"])
+        shape = AlbertConfig.from_dict((task.encoder if task else config)["config"])
     except (InputError, KeyError, TypeError, AttributeError) as error:
         reason = error if isinstance(error, InputError) else "it does not describe its encoder's shape"
         raise InputError(f"{path}: {reason}") from None
-    check_size(shape, path.stat().st_size, path)
-    return shape
+    outputs = max(1, len(task.labels)) if task else 0
+    check_size(shape, path.stat().st_size, path, outputs * shape.hidden_size)
+    return Described(name.removeprefix(_PACKAGE), shape, task, "quantized" in config)
 
 
-def _read_finetuned(path: Path, config: _TaskModelConfig) -> StoredModel:
+def read_keras(path: Path) -> StoredModel:
+    """Reads a .keras file of an `AlbertPretrainer`, an `AlbertEncoder` or a fine-tuned model.
+
+    Raises:
+      InputError: the file is damaged, or holds another model or a quantized one.
+    """
+    found = describe(path)
+    if found.is_quantized:
+        raise InputError(
+            "After Keras' `quantize`, a fine-tuned model can only be exported for its task, and predict. Received "
+            f"{path}; name the model as it was before."
+        )
+    if found.task:
+        return _read_finetuned(path, found.shape, found.task)
+    arrays = {name.removeprefix(_ENCODER): array for name, array in _read_arrays(path).items()}
+    weights = to_ours(arrays, found.shape, "keras", str(path))
+    return StoredModel("keras", path, found.shape, _trained(weights, path), read_vocabulary(path.parent))
+
+
+def _read_finetuned(path: Path, shape: AlbertConfig, config: TaskModelConfig) -> StoredModel:
     """The encoder, the head, and the vocabulary, which the configuration holds."""
-    shape, arrays = _shape(config.encoder, path), _read_arrays(path)
+    arrays = _read_arrays(path)
     # Keras names the head's layer by the attribute, or in a list of layers.
     in_head = {name: _LAYER.sub("", name, count=1) for name in arrays if not name.startswith(_ENCODER)}
     head_arrays = {inside: arrays.pop(name) for name, inside in in_head.items()}

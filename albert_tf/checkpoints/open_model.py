@@ -75,7 +75,7 @@ def read_config(source: str | Path) -> AlbertConfig:
 def _config_of_ours(path: Path) -> AlbertConfig | None:
     """The configuration of a run, a checkpoint in one or a .keras file, without its weights; None for others."""
     if file := keras_models.find_model_file(path):
-        return keras_models.read_config(file)
+        return keras_models.describe(file).shape
     return runs.read_run_config(path) if runs.is_run(path) else None
 
 

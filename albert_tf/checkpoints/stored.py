@@ -75,6 +75,14 @@ def check_vocabulary(stored: StoredModel) -> None:
         )
 
 
+def no_vocabulary(source: str | Path) -> InputError:
+    """The error for a model that is given texts and whose files hold no vocabulary."""
+    return InputError(
+        f"Text input needs a vocabulary, which {source} does not hold. Name the SentencePiece model or the "
+        "WordPiece vocab.txt with --vocab_file."
+    )
+
+
 def find_vocabulary(
     folder: Path,
     sentencepiece: Sequence[str] = ("*.model",),

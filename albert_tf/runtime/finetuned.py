@@ -108,26 +108,12 @@ def read_finetuned(
         if file := find_model_file(path):
             found = _read_own(file, flags, classes, names)
         else:
-            found = _from_other_format(read_source(path, flags), kind, classes, flags, names)
+            found = finetuned_of(read_source(path, flags), flags, classes, kind, names)
         if Path(source).is_file() and path != Path(source):
             _ = found.stored  # now: the files of an archive are removed after this block
     if kind not in (None, found.kind):
         raise wrong_kind(kind, source, found.kind)
     return found
-
-
-def finetuned_of(stored: StoredModel, flags: SourceFlags, classes: Collection[type[TaskModel]]) -> Finetuned:
-    """The fine-tuned model of files in another format than ours.
-
-    Args:
-      stored: the model that `read_source` returned, with a head.
-      flags: as for `read_finetuned`.
-      classes: as for `read_finetuned`.
-
-    Raises:
-      InputError: as `read_finetuned`.
-    """
-    return _from_other_format(stored, None, classes, flags)
 
 
 def _name_classes(model: TaskModel, flags: SourceFlags, names: tuple[str, ...]) -> None:
@@ -174,14 +160,25 @@ def _read_own(
     return Finetuned.of(model, file, read_stored, folder.read_settings(), folder.read_results())
 
 
-def _from_other_format(
+def finetuned_of(
     stored: StoredModel,
-    kind: Kind | None,
-    classes: Collection[type[TaskModel]],
     flags: SourceFlags,
+    classes: Collection[type[TaskModel]],
+    kind: Kind | None = None,
     names: tuple[str, ...] = (),
 ) -> Finetuned:
-    """Builds the task model of files in another format."""
+    """The fine-tuned model of files in another format than ours.
+
+    Args:
+      stored: the model that `read_source` returned.
+      flags: as for `read_finetuned`.
+      classes: as for `read_finetuned`.
+      kind: of the task, if the files leave it open.
+      names: of the classes, if the files do not name them.
+
+    Raises:
+      InputError: as `read_finetuned`.
+    """
     if stored.head is None:
         raise InputError(
             f"{stored.path} must hold a fine-tuned model. Received one without the head of a task; "

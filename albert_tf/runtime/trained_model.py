@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checkpoints.stored import no_vocabulary
 from albert_tf.tasks.answering import TaskFacts
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.features import Features
@@ -50,10 +51,7 @@ class TrainedModel:
     def preprocessor(self) -> Preprocessor:
         """The model's preprocessor; raises InputError if its files hold no vocabulary."""
         if self.own_preprocessor is None:
-            raise InputError(
-                f"Text input needs a vocabulary, which {self.source} does not hold. Name the SentencePiece "
-                "model or the WordPiece vocab.txt with --vocab_file."
-            )
+            raise no_vocabulary(self.source)
         return self.own_preprocessor
 
     @property

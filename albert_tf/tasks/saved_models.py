@@ -5,9 +5,8 @@ from pathlib import Path
 
 import keras
 
-from albert_tf.checkpoints.keras_files import check_size, read_description
+from albert_tf.checkpoints.keras_models import describe
 from albert_tf.checkpoints.weights import as_weights
-from albert_tf.config import AlbertConfig
 from albert_tf.tasks.kinds import KINDS
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError
@@ -26,42 +25,20 @@ def load_task_model(path: Path, classes: Collection[type[TaskModel]] = ()) -> Ta
       InputError: the file is damaged, claims to be larger than it is, holds another model, or has weights that are
         not finite.
     """
-    _check_task_model(path, classes or [kind.model for kind in KINDS.values()])
+    found, classes = describe(path), classes or [kind.model for kind in KINDS.values()]
+    model_class = next((one for one in classes if one.__name__ == found.class_name), None)
+    if model_class is None or found.task is None:
+        names = " or ".join(one.__name__ for one in classes)
+        raise InputError(f"{path} must hold a {names}. Received a {found.class_name}.")
+    stored, expected = found.task.preprocessor, model_class.preprocessor_class.__name__
+    if stored and stored.registered_name != f"albert_tf>{expected}":
+        raise InputError(f"{path} must hold the preprocessor of a {model_class.__name__}.")
     try:
         model = keras.saving.load_model(path, compile=False)
     except Exception as error:  # Keras has no common class for damaged files
         raise InputError(f"{path} is not a complete fine-tuned model: {_reason(error)}") from None
     _check_weights(model, path)
     return model
-
-
-def _check_task_model(path: Path, classes: Collection[type[TaskModel]]) -> None:
-    """Checks what a .keras file claims to hold, before Keras builds it.
-
-    Raises:
-      InputError: the file is damaged, holds another class, or claims to hold more than fits into it.
-    """
-    description = read_description(path)
-    name = description.get("registered_name")
-    model_class = next((one for one in classes if name == f"albert_tf>{one.__name__}"), None)
-    if model_class is None:
-        names = " or ".join(one.__name__ for one in classes)
-        raise InputError(f"{path} must hold a {names}. Received a {description.get('class_name')}.")
-    try:
-        config = description["config"]
-        shape = AlbertConfig.from_dict(config["encoder"]["config"])
-        stored, expected = config["preprocessor"], f"albert_tf>{model_class.preprocessor_class.__name__}"
-        is_its_preprocessor = stored is None or stored.get("registered_name") == expected
-        outputs = len(config.get("labels", "1"))
-    except InputError as error:
-        raise InputError(f"{path} does not describe a model: {error}") from None
-    except (KeyError, TypeError, AttributeError):
-        raise InputError(
-            f"{path} is not a complete fine-tuned model: it does not describe its encoder's shape."
-        ) from None
-    if not is_its_preprocessor:
-        raise InputError(f"{path} must hold the preprocessor of a {model_class.__name__}.")
-    check_size(shape, path.stat().st_size, path, outputs * shape.hidden_size)
 
 
 def _check_weights(model: keras.Model, path: Path) -> None:

@@ -425,6 +425,6 @@ def test_harmful_files(model_file, tmp_path):
     described["config"]["encoder"]["config"]["vocab_size"] = 5 * 10**12
     refused(described, "`vocab_size` must be a whole number from 1 to")
     described["registered_name"] = "keras>Functional"
-    refused(described, "must hold a TextClassifier or OrdinalClassifier or MultiLabelClassifier")
+    refused(described, "must hold a model of albert_tf. Received keras>Functional")
     assert not canary.exists()
     assert not (tmp_path / "saved").exists()
