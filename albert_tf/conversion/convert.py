@@ -13,7 +13,7 @@ from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.keras_models import MODEL_FILE
 from albert_tf.checkpoints.kerashub import write_kerashub
 from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writable
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.output_folder import check_replaceable, replaced_folder
 from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
@@ -116,7 +116,7 @@ def convert(
         notes = [*left_out, *write(stored, aside), *_lost_threshold(stored)]
         if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
             notes.append("the format has only groups: shared parts are stored once per group")
-        comparison = _verified(stored, read(aside), to, rounded) if verify else None
+        comparison = _verified(stored, open_model(aside), to, rounded) if verify else None
         label = f"weights in {dtype}" if rounded else "verified"
         check = comparison.describe(label) if comparison else "not verified (--noverify)"
         library = LIBRARIES.get(to, Usage.library)

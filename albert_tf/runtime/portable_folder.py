@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
@@ -50,8 +50,31 @@ _FileName = Literal[
     "vocab.normalization.json",
     "offsets.npz",
 ]
-# The options of the exports of pretrained models.
-_PRETRAINED: dict[str, tuple[str, ...]] = {"encoder": (), "fill-mask": ("top_k",), "embedding": ()}
+
+
+class _Pretrained(NamedTuple):
+    """An export of a pretrained model: its options, and the dimensions of its outputs as in `Kind.outputs`.
+
+    B rows, T tokens, P positions, H of the configuration, V embeddings, K best pieces.
+    """
+
+    options: tuple[str, ...]
+    outputs: Mapping[str, str]
+
+
+_PRETRAINED = {
+    "encoder": _Pretrained(
+        (),
+        {
+            "sequence_output": "B, T, H",
+            "pooled_output": "B, H",
+            "sop_logits": "B, 2",
+            "mlm_logits": "B, P, V",
+        },
+    ),
+    "fill-mask": _Pretrained(("top_k",), {"ids": "B, P, K", "probabilities": "B, P, K"}),
+    "embedding": _Pretrained((), {"embedding": "B, H"}),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +145,7 @@ class PortableFolder:
         kind = self.task_kind
         if facts.kind != kind.export if kind else facts.task_kind or facts.kind not in _PRETRAINED:
             return f"the kind is {facts.kind} and the task {facts.task_kind!r}"
-        options = kind.export_options if kind else _PRETRAINED[facts.kind]
+        options = kind.export_options if kind else _PRETRAINED[facts.kind].options
         lengths = {"max_seq_length", *kind.preprocessor.more_lengths} if kind else set()
         has_classes, needs_thresholds = (kind.has_classes, kind.has_thresholds) if kind else (False, False)
         pieces = self.vocabulary.count_pieces() if has_text else 0
@@ -163,6 +186,12 @@ class PortableFolder:
     def task_kind(self) -> Kind | None:
         """The kind of task of a fine-tuned model; None for others, and for a kind that there is not."""
         return KINDS.get(self.facts.task_kind)
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The dimensions of what the model may compute."""
+        kind = self.task_kind
+        return kind.outputs_of(self.facts.answerable) if kind else _PRETRAINED[self.facts.kind].outputs
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

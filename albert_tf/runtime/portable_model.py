@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from albert_tf.runtime.engines import Arrays, Engine
-from albert_tf.runtime.portable_folder import PortableFolder
+from albert_tf.runtime.portable_folder import ONNX_FILE, PortableFolder
 from albert_tf.runtime.portable_inputs import checked_ids
-from albert_tf.runtime.portable_outputs import check_model
 from albert_tf.tasks.features import Features
 from albert_tf.tasks.finite import check_finite
 from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS, to_hub_names
@@ -19,6 +18,8 @@ from albert_tf.tasks.runner import Runner
 from albert_tf.tasks.splits import USUAL_SIZE, BatchSize
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Tokenizer
+
+_INTEGERS = ("ids", "start_top_index", "end_top_index")  # the outputs that are
 
 
 class PortableModel:
@@ -55,16 +56,41 @@ class PortableModel:
         """Runs the model once, on a few tokens.
 
         Raises:
-          InputError: it is not the model that the folder's other files describe.
+          InputError: it is not the model that the folder's other files describe: an input or output is missing, or
+            an output has another type or shape.
         """
-        V, T = self.folder.config.vocab_size, min(8, self.folder.config.max_position_embeddings)
+        facts, config, inputs = self.folder.facts, self.folder.config, self.engine.inputs
+        has_positions = MASKED_POSITIONS in inputs if facts.kind == "encoder" else facts.kind == "fill-mask"
+        expected = (*TEXT_INPUTS, *([MASKED_POSITIONS] if has_positions else []))
+        if set(inputs) != set(expected):
+            raise self._other_model(f"the inputs {', '.join(sorted(expected))}", ", ".join(inputs))
+        V, T, P = config.vocab_size, min(8, config.max_position_embeddings), 1
         ids = np.arange(V - T, V).clip(0)[np.newaxis]
         if (kind := self.folder.task_kind) and kind.input_rank == 3:
             ids = np.stack([ids, ids], axis=1)
-        arrays = {MASKED_POSITIONS: np.zeros((1, 1), int)} if MASKED_POSITIONS in self.engine.inputs else {}
-        arrays |= dict(zip(TEXT_INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
-        check_model(
-            self.folder, self.engine, {name: array.astype(np.int32) for name, array in arrays.items()}
+        arrays = dict(zip(TEXT_INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
+        arrays[MASKED_POSITIONS] = np.zeros((1, P), int)
+        found = self.engine({name: arrays[name].astype(np.int32) for name in expected})
+        shapes = self.folder.outputs
+        needed = shapes.keys() - (
+            {"pooled_output", "sop_logits"} | (set() if has_positions else {"mlm_logits"})
+        )
+        if not needed <= set(found) <= set(shapes):
+            raise self._other_model(f"the outputs {', '.join(shapes)}", ", ".join(found))
+        K = facts.options.get("top_k") or np.shape(found.get("start_top_index", [[]]))[-1]
+        sizes = {"B": 1, "T": T, "P": P, "H": config.hidden_size, "V": V, "K": K, "K*K": K * K}
+        sizes["C"] = len(facts.labels) if ids.ndim == 2 else ids.shape[1]
+        for name, array in found.items():
+            shape = tuple(sizes[size] if size in sizes else int(size) for size in shapes[name].split(", "))
+            dtype = "int32" if name in _INTEGERS else "float32"
+            if array.shape != shape or array.dtype.kind != dtype[0]:
+                raise self._other_model(f"`{name}` as {dtype} {shape}", f"{array.dtype} {array.shape}")
+        check_finite("Outputs", found.values())
+
+    def _other_model(self, wanted: str, received: str) -> InputError:
+        return InputError(
+            f"{self.folder.path / ONNX_FILE} must be the model that the other files of its folder describe, with "
+            f"{wanted}. Received {received or 'none'}; export the model again."
         )
 
 

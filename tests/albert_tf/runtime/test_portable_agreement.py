@@ -95,7 +95,6 @@ def config(**changes):
         ("text", facts(lengths={"max_seq_length": 10**30}), "portable.json: "),
         ("text", other_model("topics"), r"as float32 \(1, 2\)"),
         ("text", other_model("embedding"), "with the outputs probabilities, logits"),
-        ("topics", facts(task_kind="classification", thresholds=[]), "the probabilities of classification"),
         ("text", other_model("fill-mask"), "with the inputs input_mask, input_type_ids, input_word_ids. "),
         ("text", other_vocabulary(90), "has 90 pieces, portable.json 100 and the model 100"),
         ("text", other_vocabulary(110), "has 110 pieces, portable.json 100 and the model 100"),
