@@ -458,7 +458,7 @@ def test_a_test_set_that_is_labelled_in_part(finished, tmp_path, capfd):
 
 @pytest.mark.slow
 def test_a_run_whose_data_has_changed(finetuning_files, tmp_path, capfd):
-    """Other labels of the same examples; another seed may have other classes, but is then measured alone."""
+    """Other labels of the same examples; another seed may have other classes, but then no command is for both."""
     files = {f"{split}_file": tmp_path / f"{split}.csv" for split in ("train", "dev")}
     for split, file in zip(("train", "dev"), files.values(), strict=True):
         shutil.copy(finetuning_files.folder / f"classification-{split}.csv", file)
@@ -471,7 +471,8 @@ def test_a_run_whose_data_has_changed(finetuning_files, tmp_path, capfd):
         file.write_text(file.read_text().replace(",dark", ",dim").replace(",light", ",lit"))
     assert "holds a run that began with other training examples" in refused(capfd, command())
     assert cli.main(command(seed=1)) == 0
-    error = refused(capfd, command(do_train=None, seeds=2))
+    predict = ["finetune", "--task=classification", f"--output_dir={tmp_path / 'run'}", "--do_predict"]
+    error = refused(capfd, [*predict, f"--test_file={finetuning_files.folder / 'classification-test.csv'}"])
     assert "must be those that the model was trained with, dim, lit. Received dark, light" in error
 
 
