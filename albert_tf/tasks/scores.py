@@ -77,6 +77,7 @@ def score_predictions(
         return score_glue(predictions, gold, problems)
     task = find_task(task_name)
     kind = task.kind
+    kind.check_metrics()
     if kind.needs_gold:
         answers = accepted_answers(task, gold, problems, columns)
         return kind.measure_file(task, answers, predictions, null_odds, na_prob_thresh)
