@@ -59,8 +59,12 @@ def filled_masks(
         cut_around_masks(ids, mask_id, longest - SURROUNDING_SYMBOLS) for ids in masked.encode_batch(texts)
     ]
     found = rows([joined(ids, None, tokenizer, longest) for ids in encoded])
-    pieces = np.array(tokenizer.pieces, object)
     return [
-        {"pieces": pieces[row["ids"][:M]], "probabilities": row["probabilities"][:M]}
+        {"pieces": _pieces(tokenizer, row["ids"][:M]), "probabilities": row["probabilities"][:M]}
         for row, M in zip(found, (int(np.sum(ids == mask_id)) for ids in encoded), strict=True)
     ]
+
+
+def _pieces(tokenizer: Tokenizer, ids: np.ndarray) -> np.ndarray:
+    """The pieces of ids, of any shape."""
+    return np.array([tokenizer.pieces[i] for i in ids.ravel()], object).reshape(ids.shape)
