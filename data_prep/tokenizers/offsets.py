@@ -13,6 +13,7 @@ import math
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -54,13 +55,19 @@ def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarra
 def normalized_characters(model: sentencepiece.SentencePieceProcessor) -> dict[str, str]:
     """What the model's own normalization makes of each character that it changes, or that is white space."""
     rules = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto()).normalizer_spec
-    try:
-        keys = {key for key in charsmap_keys(rules.precompiled_charsmap) if len(key) == 1}
-    except ValueError:  # damaged
-        keys = {chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000}
-    characters = sorted({*keys, SPACE, *map(chr, np.flatnonzero(WHITE_SPACE))} - {SEPARATOR})
+    changed = _characters_in_rules(rules.precompiled_charsmap)
+    characters = sorted({*changed, SPACE, *map(chr, np.flatnonzero(WHITE_SPACE))} - {SEPARATOR})
     normalized = model.normalize(SEPARATOR + SEPARATOR.join(characters) + SEPARATOR)
     return dict(zip(characters, normalized.split(SEPARATOR)[1:-1], strict=True))
+
+
+@lru_cache(maxsize=4)  # most vocabularies have the same rules
+def _characters_in_rules(charsmap: bytes) -> frozenset[str]:
+    """The characters that a model's table replaces; all of them if it is damaged."""
+    try:
+        return frozenset(key for key in charsmap_keys(charsmap) if len(key) == 1)
+    except ValueError:
+        return frozenset(chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
 
 
 @dataclass(frozen=True)
