@@ -241,7 +241,7 @@ class Kind(ABC):
         self, example: Any, features: Mapping[str, np.ndarray], output: np.ndarray, labels: tuple[str, ...]
     ) -> np.ndarray:
         """The probabilities or numbers that the model's output means."""
-        raise NotImplementedError
+        return self.probabilities(output)
 
     def predicted_classes(self, examples: Sequence[Any], labels: tuple[str, ...]) -> tuple[str, ...]:
         """What the probabilities are for; () for numbers."""

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.model.inputs import random_inputs
 from albert_tf.tasks.features import SURROUNDING_SYMBOLS
-from albert_tf.tasks.hub_names import TEXT_INPUTS, to_hub_names
+from albert_tf.tasks.hub_names import TEXT_INPUTS, from_hub_names, to_hub_names
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import needs_extra
 from data_prep.tokenizers.vocabulary import Tokenizer
@@ -90,6 +90,18 @@ def repeated(text: str) -> str:
 def warmup_requests(text: str) -> list[dict[str, list[str]]]:
     """A request of a short text, and one of a short text with a long one."""
     return [{"text": [text]}, {"text": [text, repeated(text)]}]
+
+
+def ids_to_classes(
+    model: TaskModel, probabilities: Callable[[tf.Tensor], tf.Tensor] = tf.nn.softmax
+) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
+    """A function from TEXT_INPUTS to the `probabilities` of classes and their `logits`."""
+
+    def classify(inputs):
+        logits = model(from_hub_names(inputs), training=False)
+        return {"probabilities": probabilities(logits), "logits": at_least_masked(logits)}
+
+    return classify
 
 
 def padded_batch(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> dict[str, tf.Tensor]:

@@ -7,7 +7,6 @@ from albert_tf.tasks.choice.rows import choice_examples
 from albert_tf.tasks.choice.strings import ChoiceAnswering
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_object
-from albert_tf.tasks.probabilities import softmax
 from albert_tf.tasks.problems import shown
 from data_prep.errors import InputError
 
@@ -58,9 +57,6 @@ class Options(Kind):
 
     def label(self, example):
         return None if example.label is None else ascii_uppercase[example.label]
-
-    def value(self, example, features, output, labels):
-        return softmax(output)
 
     def predicted_classes(self, examples, labels):
         return tuple(ascii_uppercase[: max(len(example.options) for example in examples)])

@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.choice.model import MultipleChoice
-from albert_tf.tasks.hub_names import TEXT_INPUTS, from_hub_names
+from albert_tf.tasks.hub_names import TEXT_INPUTS
 from albert_tf.tasks.serialized import example_batch
 from albert_tf.tasks.served import (
     FromIds,
     FromStrings,
-    at_least_masked,
+    ids_to_classes,
     joined_batch,
     model_function,
     random_ids,
@@ -108,15 +108,15 @@ def options_from_strings(model: MultipleChoice, tokenizer: Tokenizer) -> FromStr
 
 def options_from_ids(model: MultipleChoice) -> FromIds:
     """`probabilities` and `logits` (B, C) of the options, from ids (B, C, T)."""
-
-    def choose(inputs):
-        logits = model(from_hub_names(inputs), training=False)
-        return {"probabilities": tf.nn.softmax(logits), "logits": at_least_masked(logits)}
-
     options = [random_ids(model, seed) for seed in range(3)]
     sample = {name: np.stack([option[name] for option in options], axis=1) for name in TEXT_INPUTS}
     sample["input_mask"][0, -1] = 0  # one question has an option less
-    return FromIds(choose, sample, dimensions="B, C, T", example_ids="[[[2, 13, 1, 9, 3], [2, 13, 1, 7, 3]]]")
+    return FromIds(
+        ids_to_classes(model),
+        sample,
+        dimensions="B, C, T",
+        example_ids="[[[2, 13, 1, 9, 3], [2, 13, 1, 7, 3]]]",
+    )
 
 
 def asked(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:

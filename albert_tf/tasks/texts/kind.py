@@ -63,9 +63,6 @@ class Classes(TextKind):
 
         return TextClassifier
 
-    def value(self, example, features, output, labels):
-        return self.probabilities(output)
-
     def groups(self, split):
         group = SPLIT_GROUPS.get(split.name)
         return (group,) * len(split.examples) if group else None
@@ -128,9 +125,6 @@ class LabelSets(TextKind):
 
     def probabilities(self, logits):
         return sigmoid(logits)
-
-    def value(self, example, features, output, labels):
-        return self.probabilities(output)
 
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import label_set_metrics

@@ -3,6 +3,8 @@
 texts, or pairs of texts --tokenize--> pieces --cut--> one batch --model--> probabilities (B, C)
 """
 
+from functools import partial
+
 import tensorflow as tf
 
 from albert_tf.tasks.hub_names import from_hub_names
@@ -11,7 +13,7 @@ from albert_tf.tasks.served import (
     TEXT,
     FromIds,
     FromStrings,
-    at_least_masked,
+    ids_to_classes,
     joined_batch,
     model_function,
     warmup_requests,
@@ -83,14 +85,9 @@ def texts_from_strings(model: TextClassifier | TextRegressor, tokenizer: Tokeniz
 
 def texts_from_ids(model: TextClassifier | TextRegressor) -> FromIds:
     """`probabilities` and `logits` (B, C), or `score` (B,). The probabilities of several labels are sigmoids."""
-
-    def classify(inputs):
-        outputs = model(from_hub_names(inputs), training=False)
-        if isinstance(model, TextRegressor):
-            return {"score": outputs}
-        return {"probabilities": _probabilities(outputs, model), "logits": at_least_masked(outputs)}
-
-    return FromIds(classify)
+    if isinstance(model, TextRegressor):
+        return FromIds(lambda inputs: {"score": model(from_hub_names(inputs), training=False)})
+    return FromIds(ids_to_classes(model, partial(_probabilities, model=model)))
 
 
 def _classes(logits: tf.Tensor, model: TextClassifier) -> dict[str, tf.Tensor]:

@@ -10,13 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.features import SURROUNDING_SYMBOLS
-from albert_tf.tasks.hub_names import from_hub_names
 from albert_tf.tasks.serialized import EXAMPLES, example_batch
 from albert_tf.tasks.served import (
     TEXT,
     FromIds,
     FromStrings,
-    at_least_masked,
+    ids_to_classes,
     model_function,
     padded_batch,
     warmup_requests,
@@ -104,12 +103,7 @@ def words_from_strings(model: TokenClassifier, tokenizer: Tokenizer) -> FromStri
 
 def words_from_ids(model: TokenClassifier) -> FromIds:
     """`probabilities` and `logits` (B, T, C) of the classes of tokens."""
-
-    def label(inputs):
-        logits = model(from_hub_names(inputs), training=False)
-        return {"probabilities": tf.nn.softmax(logits), "logits": at_least_masked(logits)}
-
-    return FromIds(label)
+    return FromIds(ids_to_classes(model))
 
 
 def _split(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -12,6 +12,7 @@ from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
 from data_prep.tokenizers.normalization import Normalization
 from tests.data_prep.nasty import LINES, texts
 from tests.reference.tokenization import encode
+from tests.selection import all_but_very_slow
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +69,7 @@ def test_normalize_equals_the_class_on_every_character(graph):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
-    [
-        pytest.param(values, marks=[] if values[0] == values[1] == values[2] else pytest.mark.very_slow)
-        for values in itertools.product([True, False], repeat=3)
-    ],
+    all_but_very_slow(itertools.product([True, False], repeat=3), [(True,) * 3, (False,) * 3]),
     ids=str,
 )
 def test_equals_the_class_with_any_normalization(model_file, values):
