@@ -45,13 +45,9 @@ def find_model_file(path: Path) -> Path | None:
 
 
 @dataclass(frozen=True)
-class _Description:
-    config: dict[str, Any]
-    registered_name: str | None = None
-
-
-@dataclass(frozen=True)
 class _Serialized:
+    """An object as Keras describes it: a whole model, or a part of one."""
+
     config: dict[str, Any]
     registered_name: str | None = None
 
@@ -114,7 +110,7 @@ def describe(path: Path) -> Described:
     Raises:
       InputError: the file is damaged, holds another model than ours, or claims to hold more than fits into it.
     """
-    description = as_record(_Description, read_description(path), path)
+    description = as_record(_Serialized, read_description(path), path)
     name, config = description.registered_name or "no name of a class", description.config
     if not name.startswith(_PACKAGE):
         raise InputError(f"{path} must hold a model of albert_tf. Received {name}.")

@@ -72,10 +72,10 @@ def notes_on_changes(plan: PretrainingPlan) -> Iterator[str]:
 
     Its evaluations, and its training files by their sizes.
     """
-    run, best = plan.folder, HeldOut(read_metrics(plan.folder), after=plan.phases[-1].start_step).best
+    run = plan.folder
     if not plan.do_train or not (run / SETTINGS_FILE).is_file():
         return
-    stored = _read_stored(run)
+    stored, best = _read_stored(run), HeldOut(read_metrics(run), after=plan.phases[-1].start_step).best
     before = stored.phases[-1].eval_file, stored.max_eval_steps
     now = plan.phases[-1].eval_file, plan.max_eval_steps
     if best and not (plan.do_eval and plan.phases[-1].eval_file):
