@@ -54,9 +54,6 @@ def needs_extra(what: str, package: str, extra: str) -> Iterator[None]:
       what: the feature that needs the package, as the first words of the message.
       package: its name in the package index.
       extra: the extra of this library that installs it.
-
-    Raises:
-      InputError: an import failed.
     """
     try:
         yield

@@ -72,9 +72,6 @@ def refuse_damage(path: str | os.PathLike, what: str) -> Iterator[None]:
     Args:
       path: the file.
       what: what the file should be, for instance "a complete HDF5 file".
-
-    Raises:
-      InputError: the file is damaged, or the system does not let it be read.
     """
     try:
         yield
@@ -101,11 +98,7 @@ def utf8_command(begin: bytes) -> str:
 
 
 def read_text(path: str | os.PathLike) -> str:
-    """The content of a UTF-8 text file, without a byte-order mark.
-
-    Raises:
-      InputError: the file cannot be read or is not UTF-8.
-    """
+    """The content of a UTF-8 text file, without a byte-order mark."""
     try:
         return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -113,11 +106,7 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 def read_bytes(path: str | os.PathLike) -> bytes:
-    """The content of a file.
-
-    Raises:
-      InputError: the file cannot be read.
-    """
+    """The content of a file."""
     check_file(path, _MOST_BYTES)
     try:
         return Path(path).read_bytes()
@@ -126,11 +115,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 
 
 def read_json(path: str | os.PathLike) -> Any:
-    """The value in a JSON file.
-
-    Raises:
-      InputError: the file cannot be read, is not JSON, or is nested too deeply.
-    """
+    """The value in a JSON file."""
     return decode_json(read_text(path), path)
 
 
@@ -140,9 +125,6 @@ def decode_json(text: str, where: str | os.PathLike) -> Any:
     Args:
       text: the text.
       where: its place, for messages.
-
-    Raises:
-      InputError: it is not JSON, or is nested too deeply.
     """
     try:
         value = json.loads(text)
@@ -179,11 +161,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-      InputError: the file cannot be read or holds anything else.
-    """
+    """The object in a JSON file."""
     values = read_json(path)
     if not isinstance(values, dict):
         raise InputError(f"{path} must hold one JSON object. It holds a {type(values).__name__}.")
@@ -197,9 +175,6 @@ def as_record(kind: type[T], value: Any, where: str | os.PathLike) -> T:
       kind: the type, which may be bounded: `Annotated[int, msgspec.Meta(ge=0)]`.
       value: from `read_json` or `decode_json`.
       where: its place, for messages.
-
-    Raises:
-      InputError: a field is missing or has another type.
     """
     try:
         return msgspec.convert(value, kind)

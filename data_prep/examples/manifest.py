@@ -125,11 +125,7 @@ class VocabularyFacts:
         return Normalization(self.do_lower_case, self.keep_accents, self.remove_space)
 
     def read(self, file: str | os.PathLike | None = None) -> Vocabulary:
-        """Reads the vocabulary from its file (`Manifest.vocabulary_here`), or from another one.
-
-        Raises:
-          InputError: the file cannot be read, has changed, or has another normalization than the examples.
-        """
+        """Reads the vocabulary from its file (`Manifest.vocabulary_here`), or from another one."""
         vocabulary = Vocabulary.read(file or self.file)
         beside = read_normalization(vocabulary.file)
         if beside and beside != self.normalization:
@@ -197,11 +193,7 @@ class Manifest:
 
     @classmethod
     def read(cls, path: Path) -> "Manifest":
-        """Reads a manifest, or the manifest.json of a folder.
-
-        Raises:
-          InputError: the manifest is missing or damaged.
-        """
+        """Reads a manifest, or the manifest.json of a folder."""
         path = path / MANIFEST if path.is_dir() else path
         values = read_json_object(path)
         try:
@@ -276,21 +268,13 @@ def _relative_to_output(file: str, output_file: str) -> str:
 
 
 def manifests_in(folder: Path) -> list[Manifest]:
-    """The manifests of a folder: manifest.json, which is the newest, then earlier ones by name.
-
-    Raises:
-      InputError: one of them is damaged.
-    """
+    """The manifests of a folder: manifest.json, which is the newest, then earlier ones by name."""
     earlier = sorted(folder.glob("manifest.*.json"))
     return [Manifest.read(path) for path in (folder / MANIFEST, *earlier) if path.is_file()]
 
 
 def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
-    """For each example file the manifest beside it that lists it, also under an earlier name; others are left out.
-
-    Raises:
-      InputError: a manifest is damaged.
-    """
+    """For each example file the manifest beside it that lists it, also under an earlier name; others are left out."""
     files = list(files)
     folders = {folder: manifests_in(folder) for folder in dict.fromkeys(file.parent for file in files)}
     found: dict[Path, Manifest] = {}

@@ -146,11 +146,7 @@ _NOT_IN_THE_OUTPUT = ("overwrite", "strict", "workers", "runner", "pipeline_opti
 
 
 def check_settings(settings: PrepareSettings) -> None:
-    """Checks all numbers, and that one vocabulary is named.
-
-    Raises:
-      InputError: a setting is out of range, or two contradict each other.
-    """
+    """Checks all numbers, and that one vocabulary is named."""
     for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
         check_at_least(minimum, settings, name)
     vocabulary_from_flags(settings.spm_model_file, settings.vocab_file)

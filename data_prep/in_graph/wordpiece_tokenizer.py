@@ -61,9 +61,6 @@ class GraphWordPieceTokenizer(tf.Module):
     Args:
       tokenizer: the tokenizer whose results the graph reproduces.
 
-    Raises:
-      InputError: a piece of the vocabulary is longer than TensorFlow's op allows.
-
     >>> in_graph = GraphWordPieceTokenizer(tokenizer)  # keep it: its functions do not
     >>> in_graph.tokenize(["我喜欢Transformers!", ""])
     <tf.RaggedTensor [[7, 8, 9, 120, 31, 15], []]>

@@ -39,9 +39,6 @@ def read_batches(path: Path) -> Iterator[ExampleBatch]:
     Yields:
       Batches; all examples have the features and lengths of the first one.
 
-    Raises:
-      InputError: the file is missing, empty, damaged, or holds something else; names the record.
-
     >>> next(read_batches(Path("train.tfrecord"))).values["input_ids"].shape
     (512, 128)
     """

@@ -29,19 +29,9 @@ def inspect(
     vocab_file: str | None = None,
     num_examples: int | None = None,
 ) -> None:
-    """Shows examples, then statistics, then the results of the checks.
+    """Prints examples, then statistics, then the results of the checks; the arguments are the command's flags.
 
-    Args:
-      files: TFRecord files, plain or GZIP; globs and commas allowed.
-      console: receives the output.
-      stats: count lengths, masks and labels of all examples.
-      verify: check every record's checksum and values, and the files against their manifest.
-      spm_model_file: the vocabulary. Default: the one that the manifest names.
-      vocab_file: a WordPiece vocab.txt instead.
-      num_examples: number of decoded examples to show. Default: 3, or 0 with `stats` or `verify`.
-
-    Raises:
-      InputError: a file cannot be read or holds wrong values; with `verify`, after all files were checked.
+    With `verify`, all files are checked before the first fault is raised.
     """
     paths = without_manifests(dict.fromkeys(path for pattern in files for path in expand_files(pattern)))
     if not paths:
@@ -97,17 +87,9 @@ def verify_files(
     stats: ExampleStats | None,
     console: Console,
 ) -> None:
-    """Checks every file and prints a line about each.
+    """Checks every file, prints a line about each, and counts the examples in `stats`.
 
-    Args:
-      paths: the files.
-      manifests: the manifests of the files that have one.
-      vocab_size: V; None for the V of each file's manifest, if it has one.
-      stats: counts the examples, if given.
-      console: receives the lines.
-
-    Raises:
-      InputError: a file is damaged, or one that belongs to them is missing.
+    Without `vocab_size`, ids are compared with the V of each file's manifest, if it has one.
     """
     wrong = 0
     for path in paths:

@@ -23,9 +23,6 @@ def verify_file(
 
     Returns:
       The number of examples.
-
-    Raises:
-      InputError: the first error; names the file and the record.
     """
     if shard:
         # First: it is fast, and finds a file cut off between two records.
@@ -52,9 +49,6 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
       batch: neighbouring examples.
       vocab_size: V, if known.
       path: the file, for the message.
-
-    Raises:
-      InputError: names the record and the feature.
     """
     values = batch.values
     mask = values["input_mask"]

@@ -65,9 +65,6 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     Args:
       settings: `runner` and `pipeline_options` name the cluster. All its machines must see inputs and outputs.
       show_progress: shows a bar without a percentage, and a line at the end, on standard error.
-
-    Raises:
-      InputError: as in `local.prepare`; the runner is unknown, or the job failed.
     """
     check_settings(settings)
     inputs = expand_names(settings.input_file)

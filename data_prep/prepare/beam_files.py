@@ -22,9 +22,6 @@ def expand_names(patterns: str) -> list[str]:
 
     Returns:
       Names that mean the same on every machine: absolute paths, URLs, tfds:NAME:SPLIT.
-
-    Raises:
-      InputError: a pattern matches nothing, has a scheme that Beam does not know, or is standard input.
     """
     if not is_remote(patterns):
         return [_shared_name(path) for path in expand_files(patterns)]

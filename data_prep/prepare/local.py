@@ -86,10 +86,6 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
 
     Returns:
       The manifest.
-
-    Raises:
-      InputError: a setting is out of range, the input cannot be read, or holds no document with two
-        sentences; an unfinished run had other settings or another text; the disk is full.
     """
     check_settings(settings)
     inputs = expand_files(settings.input_file)

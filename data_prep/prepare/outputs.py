@@ -57,9 +57,6 @@ def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file
       outputs: paths or URLs of the shards.
       inputs: paths, URLs or other names of what is read.
       vocabulary_file: read, too.
-
-    Raises:
-      InputError: two names are equal or in different folders, or one is a folder or an input.
     """
     resolved = [_resolved(name) for name in outputs]
     if len(set(resolved)) < len(resolved):
@@ -97,9 +94,6 @@ def check_replaced(
       outputs: their names.
       existing: those of `outputs` and of the manifests' files that exist already.
       manifests: the manifests in the folder.
-
-    Raises:
-      InputError: an existing file was written with other settings or vocabulary, or by another program.
     """
     new = settings.output_settings
     for manifest in manifests:

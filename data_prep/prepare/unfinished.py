@@ -21,9 +21,6 @@ def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
     Args:
       folder: may hold the work of an earlier run with the same plan.
       plan: name -> value, for JSON: everything that decides the content of the folder.
-
-    Raises:
-      InputError: the folder holds the work of another plan, or another run uses it.
     """
     folder.mkdir(exist_ok=True)
     with _lock(folder):

@@ -55,9 +55,6 @@ class Workers:
 
         Yields:
           The results, in the order of the jobs.
-
-        Raises:
-          InputError: a worker was killed. (Exceptions of `function` are raised unchanged.)
         """
         jobs = iter(jobs)
         first_two = list(itertools.islice(jobs, 2))

@@ -52,9 +52,6 @@ def pretraining_dataset(
       masked_lm_ids int32 [B, P]; masked_lm_weights float32 [B, P]; sentence_order int32 [B], 1 = swapped;
       sentence_order_weights float32 [B], 0 for an example without a second segment, which has no order.
 
-    Raises:
-      InputError: the files hold fewer examples than hosts, or `ExampleFiles.read` refuses them.
-
     >>> batch = next(iter(pretraining_dataset("heldout.tfrecord", batch_size=8)))
     >>> tuple(batch["input_ids"].shape)
     (8, 32)

@@ -68,9 +68,6 @@ class ExampleLayout:
         Args:
           record: a serialized tf.train.Example of this library, of the original or of Model Garden.
           path: its file, for the message.
-
-        Raises:
-          InputError: the record is no pretraining example.
         """
         found = parse_record(record, path)
         if "sentence_starts" in found:
@@ -171,11 +168,6 @@ class ExampleFiles:
           type_vocab_size: of the model, if known; every token type must be below it.
           max_seq_length: T that the examples must have. Default: T of the first example.
           max_predictions_per_seq: P that the examples must have. Default: P of the first file.
-
-        Raises:
-          InputError: no files; one that is missing, empty, cut off or no TFRecord file; files of different kinds;
-            a feature that is missing or has another type or length; an id or a position out of range; unmasked
-            examples without a manifest.
         """
         if isinstance(paths, str | Path):
             paths = expand_files(str(paths))
@@ -215,11 +207,7 @@ class ExampleFiles:
 
 
 def parse_record(record: bytes, place: Path | str) -> RawFeatures:
-    """The features of a serialized tf.train.Example.
-
-    Raises:
-      InputError: the record is something else.
-    """
+    """The features of a serialized tf.train.Example."""
     if features := parse_example(record):
         return features
     raise InputError(f"{place} must hold tf.train.Examples; its content is something else.")

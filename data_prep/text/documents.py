@@ -88,9 +88,6 @@ def read_documents(
     Yields:
       Documents with at least one sentence, and not many more than MAX_SENTENCES.
 
-    Raises:
-      InputError: an input is missing, a folder, empty, damaged, not UTF-8, or lacks the field.
-
     >>> list(read_documents([Path("two.txt")]))  # "One.\\nTwo.\\n\\nThree.\\n"
     [Document(sentences=('One.', 'Two.'), source='two.txt, line 1', ...), Document(sentences=('Three.',), ...)]
     """
@@ -110,11 +107,7 @@ def read_documents(
 
 
 def read_paragraphs(path: Path) -> Iterator[str]:
-    """The paragraphs of a text file of prose.
-
-    Raises:
-      InputError: the file is missing, a folder, empty, damaged, or not UTF-8.
-    """
+    """The paragraphs of a text file of prose."""
     with InputFile(path) as file:
         yield from split_paragraphs(_text_lines(file))
 
@@ -154,9 +147,6 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
 
     Returns:
       Sentences, non-empty and without white space at their ends.
-
-    Raises:
-      InputError: `language` is not a language code.
 
     >>> split_sentences("Mr. Smith came. He stayed for 3.5 days.")
     ['Mr. Smith came.', 'He stayed for 3.5 days.']

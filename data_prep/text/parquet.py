@@ -17,9 +17,6 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
     Yields:
       A `pyarrow.parquet.ParquetFile`.
-
-    Raises:
-      InputError: pyarrow is not installed, or the file is missing or damaged.
     """
     check_input(path)
     with needs_extra("Reading .parquet files", "pyarrow", "parquet"):

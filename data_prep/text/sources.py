@@ -45,9 +45,6 @@ def expand_files(patterns: str) -> list[Path]:
     Returns:
       Each input once, in the order of the patterns and sorted within each pattern.
 
-    Raises:
-      InputError: a pattern matches nothing, or names a folder or a remote file.
-
     >>> expand_files("books/*.txt")
     [PosixPath('books/emma.txt'), PosixPath('books/ulysses.txt')]
     """
@@ -100,9 +97,6 @@ class InputFile:
     Attributes:
       name: for messages.
       offset: decompressed bytes read so far.
-
-    Raises:
-      InputError: the file is missing, unreadable, empty or damaged; names the file and the byte.
 
     >>> with InputFile(Path("emma.txt.gz")) as file:
     ...     lines = list(file)

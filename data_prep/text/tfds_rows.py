@@ -43,9 +43,6 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
     Yields:
       UTF-8 text.
 
-    Raises:
-      InputError: the dataset, configuration, split or text feature does not exist, or cannot be downloaded.
-
     >>> list(read_tfds("tfds:glue/sst2:validation[:1]", "sentence"))
     [b"it 's a charming and often affecting journey . "]
     """
@@ -68,9 +65,6 @@ def open_tfds(dataset: str) -> tuple[Any, Any]:
 
     Args:
       dataset: "glue/sst2" or "glue/sst2:2.0.0".
-
-    Raises:
-      InputError: the package is missing, or the dataset is unknown or cannot be downloaded.
     """
     with needs_extra(f"tfds:{dataset}", "tensorflow-datasets", "tfds"):
         import tensorflow_datasets as tfds
@@ -78,11 +72,7 @@ def open_tfds(dataset: str) -> tuple[Any, Any]:
 
 
 def tfds_examples(tfds: Any, builder: Any, split: str, decoders: Any = None) -> Iterator[dict[str, Any]]:
-    """The examples of one split as NumPy values, in the order of its files.
-
-    Raises:
-      InputError: the split does not exist.
-    """
+    """The examples of one split as NumPy values, in the order of its files."""
     try:
         dataset = builder.as_dataset(
             split=split,

@@ -28,19 +28,12 @@ def count_examples(paths: list[Path]) -> list[int]:
 
     Args:
       paths: TFRecord files, plain or GZIP; a GZIP file is decompressed in memory.
-
-    Raises:
-      InputError: a file is missing, empty, cut off or not a TFRecord file; names the file and the byte.
     """
     return [_count(Path(path)) for path in paths]
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Yields the payloads of a TFRecord file, plain or GZIP.
-
-    Raises:
-      InputError: as in `count_examples`, when reading reaches that place.
-    """
+    """Yields the payloads of a TFRecord file, plain or GZIP."""
     check_not_empty(path)
     with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
         yield from read_payloads(lambda size: _read(file, size, path), str(path))
@@ -52,9 +45,6 @@ def read_payloads(read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
     Args:
       read: returns the next bytes of the decompressed file, as many as asked for or all that are left.
       name: names the file in errors.
-
-    Raises:
-      InputError: the file is empty, cut off or not a TFRecord file.
     """
     position = 0
     while header := read(_HEADER):

@@ -69,9 +69,6 @@ class AlbertTokenizer:
       starts_word: bool [V], whether a piece starts a word for whole-word masking.
       is_special: bool [V], the symbols that never represent text: control symbols and <unk>.
 
-    Raises:
-      InputError: the file is missing, is not a SentencePiece model, or lacks a symbol.
-
     >>> tokenizer = AlbertTokenizer("runs/base/spm.model")
     >>> tokenizer.decode(tokenizer.encode("The  Captain"))
     'the captain'

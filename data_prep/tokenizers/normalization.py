@@ -39,11 +39,7 @@ class Normalization:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str) -> "Normalization":
-        """Reads the fields from a mapping, which may hold other names, too; a missing field gets its default.
-
-        Raises:
-          InputError: a value is not true or false; the message names `source`.
-        """
+        """Reads the fields from a mapping, which may hold other names, too; a missing field gets its default."""
         known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
         for name, value in known.items():
             if not isinstance(value, bool):

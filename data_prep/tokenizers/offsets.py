@@ -103,11 +103,7 @@ class OffsetTables:
 
     @classmethod
     def read(cls, path: Path, of: str) -> "OffsetTables":
-        """Reads what `write` wrote.
-
-        Raises:
-          InputError: the file is damaged, or belongs to another vocabulary than `of`.
-        """
+        """Reads what `write` wrote."""
         try:
             _check_arrays(path)
             # Opened here, since np.load leaves a damaged file open.

@@ -20,9 +20,6 @@ def tokenize_stream(tokenizer: Tokenizer, source: BinaryIO, sink: BinaryIO, outp
       source: UTF-8 text; only "\\n" ends a line.
       sink: receives one array per line.
       output: the elements: ids, pieces as strings, or [begin, end] in characters of the line.
-
-    Raises:
-      InputError: a line is not UTF-8; the lines before it have been written.
     """
     for texts in arriving_lines(source):
         arrays = (json.dumps(array, ensure_ascii=False) + "\n" for array in _encode(tokenizer, texts, output))

@@ -44,9 +44,6 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
 
     Texts are normalized as transformers does it: its rules become the SentencePiece model's table of characters.
     `other_ids` says which texts get other ids nevertheless.
-
-    Raises:
-      InputError: the file is damaged, or its rules are not those of an ALBERT tokenizer.
     """
     check_file(path, _MOST_BYTES)
     values = read_json_object(path)

@@ -52,9 +52,6 @@ class Vocabulary:
         Args:
           path: the file; the normalization is read from beside it (`read_normalization`).
           do_lower_case: for a vocabulary without a settings file beside it. Default: true.
-
-        Raises:
-          InputError: the file cannot be read, or the file beside it contradicts `do_lower_case`.
         """
         kind: VocabularyKind = "wordpiece" if is_wordpiece(path) else "sentencepiece"
         beside = read_normalization(path)
@@ -82,21 +79,13 @@ class Vocabulary:
         return path
 
     def tokenizer(self) -> Tokenizer:
-        """Makes the tokenizer.
-
-        Raises:
-          InputError: the content is damaged or lacks a symbol.
-        """
+        """Makes the tokenizer."""
         if self.kind == "wordpiece":
             return WordPieceTokenizer(self.file, self.normalization, self.content)
         return AlbertTokenizer(self.file, self.normalization, self.content, self.offset_tables)
 
     def count_pieces(self) -> int:
-        """The number of pieces V.
-
-        Raises:
-          InputError: the content is damaged.
-        """
+        """The number of pieces V."""
         if self.kind == "wordpiece":
             return len(self.content.removesuffix(b"\n").split(b"\n"))
         try:
@@ -108,11 +97,7 @@ class Vocabulary:
 def load_tokenizer(
     spm_model_file: str | None, vocab_file: str | None, do_lower_case: bool | None = None
 ) -> Tokenizer:
-    """Makes the tokenizer of the vocabulary file that one of two flags names.
-
-    Raises:
-      InputError: as in `vocabulary_from_flags` and `Vocabulary.read`, or the file is not a vocabulary.
-    """
+    """Makes the tokenizer of the vocabulary file that one of two flags names."""
     return Vocabulary.read(vocabulary_from_flags(spm_model_file, vocab_file), do_lower_case).tokenizer()
 
 
@@ -130,9 +115,6 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
 
     Returns:
       None if neither file exists.
-
-    Raises:
-      InputError: the file is damaged, or has rules for words that are not BERT's.
     """
     path, ours = Path(vocabulary), normalization_file(vocabulary)
     if ours.is_file():
@@ -153,11 +135,7 @@ def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
 
 
 def wordpiece_normalization(do_lower_case: Any, strip_accents: Any, source: str) -> Normalization:
-    """The normalization of two settings of Hugging Face; without `strip_accents`, `do_lower_case` decides.
-
-    Raises:
-      InputError: they contradict each other, or are not true or false; the message names `source`.
-    """
+    """The normalization of two settings of Hugging Face; without `strip_accents`, `do_lower_case` decides."""
     if strip_accents is True and do_lower_case is False:
         raise InputError(
             f"{source}: a cased WordPiece vocabulary keeps accents. Received strip_accents=true."

@@ -58,9 +58,6 @@ def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) ->
 
     As in the original, the list of a SentencePiece model's pieces, NAME.vocab, may be given beside NAME.model.
 
-    Raises:
-      InputError: no vocabulary or two are named, or the file's extension belongs to the other flag.
-
     >>> vocabulary_from_flags("30k-clean.model", "30k-clean.vocab")
     '30k-clean.model'
     """

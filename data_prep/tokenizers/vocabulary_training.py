@@ -41,10 +41,6 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
     Returns:
       The path of the SentencePiece model, PREFIX.model; PREFIX.vocab and PREFIX.report.json (a
       VocabularyReport) are beside it.
-
-    Raises:
-      InputError: a setting is out of range, the input cannot be read, or the text has too few
-        different characters or words for `vocab_size`.
     """
     _check(settings)
     normalization = Normalization(settings.do_lower_case, settings.keep_accents)
@@ -82,11 +78,7 @@ def report_file(model_file: Path) -> Path:
 
 
 def read_report(model_file: Path) -> VocabularyReport:
-    """Reads the report of a vocabulary.
-
-    Raises:
-      InputError: the report is missing or damaged.
-    """
+    """Reads the report of a vocabulary."""
     path = report_file(model_file)
     return as_record(VocabularyReport, read_json_object(path), path)
 

@@ -39,9 +39,6 @@ class WordPieceTokenizer:
       starts_word: bool [V], whether a piece starts a word for whole-word masking: all without ##.
       is_special: bool [V], the symbols that never represent text.
 
-    Raises:
-      InputError: the file is missing, is not UTF-8 text, lacks a symbol or repeats a piece.
-
     >>> tokenizer = WordPieceTokenizer("vocab.txt")
     >>> [tokenizer.pieces[i] for i in tokenizer.encode("我喜欢Transformers!")]
     ['我', '喜', '欢', 'transform', '##ers', '!']
