@@ -48,12 +48,9 @@ class Preempted(Exception):  # noqa: N818 - not an error
 
 @contextlib.contextmanager
 def needs_extra(what: str, package: str, extra: str) -> Iterator[None]:
-    """Turns a failed import of an optional package into an InputError.
+    """Turns a failed import of a package, which an extra of this library installs, into an InputError.
 
-    Args:
-      what: the feature that needs the package, as the first words of the message.
-      package: its name in the package index.
-      extra: the extra of this library that installs it.
+    `what`, the feature that needs the package, begins the message.
     """
     try:
         yield

@@ -64,14 +64,10 @@ def check_file(path: str | os.PathLike, max_bytes: int | None = None) -> None:
 
 @contextlib.contextmanager
 def refuse_damage(path: str | os.PathLike, what: str) -> Iterator[None]:
-    """Turns every error in the block into an InputError that names the file.
+    """Turns every error in the block into an InputError: `path` is not `what` ("a complete HDF5 file").
 
     Only for calls of libraries that read files: on damaged bytes they raise errors of any class, which differ
     between their releases.
-
-    Args:
-      path: the file.
-      what: what the file should be, for instance "a complete HDF5 file".
     """
     try:
         yield
@@ -84,10 +80,7 @@ def refuse_damage(path: str | os.PathLike, what: str) -> Iterator[None]:
 
 
 def utf8_command(begin: bytes) -> str:
-    """The command that converts a text to UTF-8, for a message.
-
-    Args:
-      begin: the first bytes of the text, whose marks or null characters show UTF-16 and UTF-32.
+    """The command that converts a text to UTF-8, for a message; `begin` shows whether it is UTF-16 or UTF-32.
 
     >>> utf8_command("ö".encode("utf-16"))
     '`iconv -f UTF-16 -t UTF-8`'
@@ -120,12 +113,7 @@ def read_json(path: str | os.PathLike) -> Any:
 
 
 def decode_json(text: str, where: str | os.PathLike) -> Any:
-    """The value of a JSON text.
-
-    Args:
-      text: the text.
-      where: its place, for messages.
-    """
+    """The value of a JSON text; `where` is its place, for messages."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -171,10 +159,7 @@ def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
 def as_record(kind: type[T], value: Any, where: str | os.PathLike) -> T:
     """Converts a JSON value to a dataclass or another type, checked by its annotations; ignores unknown names.
 
-    Args:
-      kind: the type, which may be bounded: `Annotated[int, msgspec.Meta(ge=0)]`.
-      value: from `read_json` or `decode_json`.
-      where: its place, for messages.
+    The type may be bounded: `Annotated[int, msgspec.Meta(ge=0)]`. `where` is the value's place, for messages.
     """
     try:
         return msgspec.convert(value, kind)

@@ -86,13 +86,8 @@ def document_examples(
 ) -> Iterator[PlacedExample]:
     """All examples of one document, one duplicate after the other.
 
-    Args:
-      document: its sentences.
-      tokenizer: encodes them.
-      vocabulary: the tokenizer's.
-      settings: lengths, probabilities, seed.
-      counts: receives the numbers of documents, sentences, tokens, examples, ...
-      partners: other documents, for `sentence_objective="nsp"`.
+    Adds the numbers of documents, sentences, tokens, examples, ... to `counts`. Random second segments, for
+    `sentence_objective="nsp"`, are drawn from `partners`.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
     next_segment = partners.chooser(document) if partners else None
@@ -178,14 +173,6 @@ def document_generator(document: Document, seed: int, duplicate: int) -> np.rand
 def serialize_batch(
     examples: Sequence[MaskedExample | ChunkExample], features: Mapping[str, Feature]
 ) -> list[bytes]:
-    """Serializes examples as tf.train.Examples.
-
-    Args:
-      examples: of one kind, at most as long as the features.
-      features: `PrepareSettings.features`.
-
-    Returns:
-      The records; the same bytes for the same example.
-    """
+    """Serializes examples of one kind as tf.train.Examples; the same bytes for the same example."""
     rows = [example.columns for example in examples]
     return serialize_examples(features, {name: [row[name] for row in rows] for name in features})

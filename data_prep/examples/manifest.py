@@ -62,14 +62,14 @@ class Shard:
       file: its name, without the folder.
       examples: how many it holds.
       bytes: its size.
-      crc32c: the CRC-32C of the whole file, hexadecimal; empty if unknown.
+      crc32c: the CRC-32C of the whole file, hexadecimal.
       example_tokens, masked_tokens, swapped_examples: how many it holds; 0 if training draws them.
     """
 
     file: str
     examples: int
     bytes: int
-    crc32c: str = ""
+    crc32c: str
     example_tokens: int = 0
     masked_tokens: int = 0
     swapped_examples: int = 0
@@ -197,14 +197,12 @@ class Manifest:
         path = path / MANIFEST if path.is_dir() else path
         values = read_json_object(path)
         try:
-            stored = as_record(_Stored, values, path)
-            facts = as_record(VocabularyFacts, stored.vocabulary, path)
+            return dataclasses.replace(as_record(cls, values, path), path=path)
         except InputError as error:
             reason = str(error).removeprefix(f"{path}: ").rstrip(".")
             raise InputError(
                 f"{path} is not a manifest of `albert prepare` ({reason}). Restore it, or prepare the data again."
             ) from None
-        return cls(stored.counts, stored.settings, facts, stored.inputs, stored.shards, stored.versions, path)
 
     def write(self, folder: Path) -> None:
         """Writes FOLDER/manifest.json; keeps one that describes other files as manifest.NAME.json."""
@@ -235,9 +233,8 @@ class Manifest:
         return {name: value for name, value in values.items() if name not in self.settings.uncounted}
 
     def shard(self, path: Path) -> Shard | None:
-        """The row of a file, found by its name or, if it was renamed, by its content."""
-        by_name = next((shard for shard in self.shards if shard.file == path.name), None)
-        return by_name or next((shard for shard in self.shards if _has_content(path, shard)), None)
+        """The row of a file."""
+        return next((shard for shard in self.shards if shard.file == path.name), None)
 
     @property
     def vocabulary_here(self) -> VocabularyFacts:
@@ -274,7 +271,7 @@ def manifests_in(folder: Path) -> list[Manifest]:
 
 
 def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
-    """For each example file the manifest beside it that lists it, also under an earlier name; others are left out."""
+    """For each example file the manifest beside it that lists it; files without one are left out."""
     files = list(files)
     folders = {folder: manifests_in(folder) for folder in dict.fromkeys(file.parent for file in files)}
     found: dict[Path, Manifest] = {}
@@ -289,9 +286,7 @@ def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
 def check_same_vocabulary(what: str, manifests: Mapping[Path, Manifest]) -> None:
     """Raises InputError if files were prepared with different vocabularies or normalizations.
 
-    Args:
-      what: the files, in words, for the message.
-      manifests: the manifest of each file, at least one.
+    `what` names the files in the message; there is a manifest of one at least.
     """
     (first, ours), *others = ((path, manifest.vocabulary) for path, manifest in manifests.items())
     for path, theirs in others:
@@ -313,20 +308,13 @@ def without_manifests(files: Iterable[Path]) -> list[Path]:
 
 
 def without_empty_shards(files: Iterable[Path], manifests: Mapping[Path, Manifest]) -> list[Path]:
-    """Leaves out empty files that hold no examples according to their manifest.
+    """Leaves out empty files that hold no examples according to their manifest: a small text may not fill all."""
 
-    A small text may not fill every shard.
-    """
-    return [
-        file
-        for file in files
-        if not file.is_file() or file.stat().st_size or not _counts_none(file, manifests)
-    ]
+    def counts_none(file: Path) -> bool:
+        shard = manifests[file].shard(file) if file in manifests else None
+        return shard is not None and shard.examples == 0
 
-
-def _counts_none(file: Path, manifests: Mapping[Path, Manifest]) -> bool:
-    shard = manifests[file].shard(file) if file in manifests else None
-    return shard is not None and shard.examples == 0
+    return [file for file in files if not file.is_file() or file.stat().st_size or not counts_none(file)]
 
 
 def remove_manifests(folder: Path, outputs: Iterable[str]) -> None:
@@ -350,24 +338,6 @@ def file_crc32c(path: Path) -> str:
         while block := file.read(_BLOCK):
             checksum.update(block)
     return checksum.hexdigest().decode()
-
-
-def _has_content(path: Path, shard: Shard) -> bool:
-    """Whether a file is a shard: it is not empty, and its size and then its checksum agree."""
-    same_size = path.is_file() and path.stat().st_size == shard.bytes > 0
-    return same_size and file_crc32c(path) == shard.crc32c
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """The types of the file; unknown names are ignored, for manifests of other versions."""
-
-    counts: ExampleCounts
-    settings: PrepareSettings
-    vocabulary: dict[str, Any]
-    inputs: list[SourceFile]
-    shards: list[Shard]
-    versions: dict[str, str]
 
 
 def _version(package: str) -> str:

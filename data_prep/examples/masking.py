@@ -4,23 +4,13 @@ SegmentPair --> [CLS] a [SEP] b [SEP] --find_words--> words --choose_words--> po
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.examples.segments import SegmentPair
-
-
-class Pieces(Protocol):
-    """The properties of a tokenizer that masking uses."""
-
-    cls_id: int
-    sep_id: int
-    mask_id: int
-    starts_word: np.ndarray
-    is_special: np.ndarray
+from data_prep.tokenizers.vocabulary import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -40,7 +30,7 @@ class MaskingVocabulary:
     replacements: np.ndarray
 
     @classmethod
-    def of(cls, tokenizer: Pieces) -> "MaskingVocabulary":
+    def of(cls, tokenizer: Tokenizer) -> "MaskingVocabulary":
         """Reads them from a tokenizer."""
         replacements = np.flatnonzero(~tokenizer.is_special).astype(np.int32)
         return cls(tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.starts_word, replacements)
@@ -128,30 +118,19 @@ def masked_example(
 ) -> MaskedExample:
     """Adds [CLS] and [SEP] to a pair and masks it.
 
-    Args:
-      pair: two segments.
-      vocabulary: the symbols and word starts.
-      settings: how much is masked.
-      rng: source of every draw.
-
     >>> masked_example(SegmentPair([7, 8], [9], False, 2), vocabulary, settings, rng)
     MaskedExample(input_ids=[2, 7, 8, 3, 4, 3], segment_ids=[0, 0, 0, 0, 1, 1],
                   token_boundary=[1, 1, 0, 1, 1, 1], masked_lm_positions=[4], masked_lm_ids=[9], swapped=False)
     """
     example = unmasked_example(pair, vocabulary)
     ids, boundary = example.input_ids, example.token_boundary
-    separators = _separators(pair)
     words = boundary if settings.do_whole_word_mask else np.ones_like(boundary)
-    masked, positions = mask_tokens(ids, words, separators, vocabulary, settings, rng)
+    masked, positions = mask_tokens(ids, words, _separators(pair), vocabulary, settings, rng)
     return MaskedExample(masked, example.segment_ids, boundary, positions, ids[positions], pair.swapped)
 
 
 def unmasked_example(pair: SegmentPair, vocabulary: MaskingVocabulary) -> MaskedExample:
-    """Adds [CLS] and [SEP] to a pair; the reader draws new masks in every epoch.
-
-    Args:
-      pair: two segments; an empty `b` gets no [SEP].
-      vocabulary: the symbols and word starts.
+    """Adds [CLS] and [SEP] to a pair, of which an empty `b` gets none; the reader draws masks in every epoch.
 
     >>> unmasked_example(SegmentPair([7, 8], [9], False, 2), vocabulary)
     MaskedExample(input_ids=[2, 7, 8, 3, 9, 3], segment_ids=[0, 0, 0, 0, 1, 1],
@@ -203,18 +182,10 @@ def mask_tokens(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Masks whole words in spans of 1 to `ngram` words, p(n) proportional to 1 / n.
 
-    Of the chosen tokens 80% become [MASK], 10% stay, 10% become a random piece.
-
-    Args:
-      ids: int32 [n].
-      boundary: int32 [n], 1 where a word starts and at the separators.
-      separators: int64 [s], positions never masked and never crossed by a span; the last one is at the end.
-      vocabulary: the symbols.
-      settings: how much is masked.
-      rng: source of every draw.
-
-    Returns:
-      The masked ids, int32 [n], and the ascending positions of the predicted tokens, int32 [m].
+    Of the chosen tokens 80% become [MASK], 10% stay, 10% become a random piece. `ids` and `boundary`, which is 1
+    where a word starts and at the separators, are int32 [n]; `separators`, int64 [s], are positions never masked
+    and never crossed by a span, the last one at the end. Returns the masked ids, int32 [n], and the ascending
+    positions of the predicted tokens, int32 [m].
     """
     begins, ends, words_left = find_words(boundary, separators)
     budget = prediction_budget(len(ids), settings)

@@ -6,7 +6,7 @@ documents --the N smallest hashes--> PartnerPool --chooser(document)--> rng -> s
 import hashlib
 import heapq
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -81,14 +81,10 @@ class PartnerSample:
     """The documents with the smallest hashes of all that were added: a uniform sample.
 
     It depends neither on the order of the documents nor on how workers share them.
-
-    Args:
-      seed: of the hashes.
-      size: most documents in the sample.
     """
 
-    def __init__(self, seed: int, size: int = POOL_DOCUMENTS):
-        self.seed, self.size = seed, size
+    def __init__(self, seed: int):
+        self.seed = seed
         self._heap: list[tuple[int, tuple[str, ...]]] = []  # (-key, sentences): the largest key is on top
         self._keys: set[int] = set()
 
@@ -112,22 +108,12 @@ class PartnerSample:
         return PartnerPool(keys, encoded, self.seed)
 
     def _push(self, key: int, sentences: tuple[str, ...]) -> None:
-        if key in self._keys or (len(self._heap) == self.size and -key < self._heap[0][0]):
+        if key in self._keys or (len(self._heap) == POOL_DOCUMENTS and -key < self._heap[0][0]):
             return
         self._keys.add(key)
         heapq.heappush(self._heap, (-key, sentences))
-        if len(self._heap) > self.size:
+        if len(self._heap) > POOL_DOCUMENTS:
             self._keys.discard(-heapq.heappop(self._heap)[0])
-
-
-def partner_pool(
-    documents: Iterable[Document], tokenizer: Tokenizer, seed: int, size: int = POOL_DOCUMENTS
-) -> PartnerPool:
-    """The pool of a corpus, in one pass; see `PartnerSample`."""
-    sample = PartnerSample(seed, size)
-    for document in documents:
-        sample.add(document)
-    return sample.pool(tokenizer)
 
 
 def document_key(document: Document, seed: int) -> int:

@@ -147,17 +147,15 @@ _NOT_IN_THE_OUTPUT = ("overwrite", "strict", "workers", "runner", "pipeline_opti
 
 def check_settings(settings: PrepareSettings) -> None:
     """Checks all numbers, and that one vocabulary is named."""
-    for name, minimum in (("num_shards", 1), ("max_seq_length", 5), ("dupe_factor", 1), ("ngram", 1)):
-        check_at_least(minimum, settings, name)
+    check_at_least(1, settings, "num_shards", "dupe_factor", "ngram", "workers")
+    check_at_least(5, settings, "max_seq_length")
     vocabulary_from_flags(settings.spm_model_file, settings.vocab_file)
-    check_at_least(1, settings, "workers")
     check_at_most(99_999, settings, "num_shards")  # names have five digits
     check_at_most(1 << 16, settings, "max_seq_length")
     if settings.workers and settings.runner != "local":
         raise InputError(
-            f"--workers is for the local runner. Received --runner={settings.runner}; set the number of a Beam "
-            "runner's workers in --pipeline_options, for example --pipeline_options='--direct_num_workers=2 "
-            "--direct_running_mode=multi_processing'."
+            f"--workers is for the local runner. Received --runner={settings.runner}; name the number of its "
+            "workers in --pipeline_options."
         )
     if settings.pipeline_options and settings.runner == "local":
         raise InputError(

@@ -3,6 +3,10 @@
 sentences --sentence_chunks--> Chunk --sentence_order_pair--> SegmentPair(a, b, swapped)
 
 With `--masking=dynamic` the second step is left to the reader, which repeats it in every epoch.
+
+Throughout, `document` holds the ids of each sentence, int32 [at least 1]; `max_tokens` is the number of tokens
+that an example has room for, and the usual target of its length; `short_seq_prob` is the share of examples with a
+random target in [2, max_tokens] instead; `rng` is the source of every draw.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,16 +53,7 @@ class Chunk:
 def segment_pairs(
     document: list[np.ndarray], max_tokens: int, short_seq_prob: float, rng: np.random.Generator
 ) -> Iterator[SegmentPair]:
-    """Cuts a document into pairs, from its first sentence to its last.
-
-    Args:
-      document: the ids of each sentence, int32 [at least 1].
-      max_tokens: most tokens in a pair, max_seq_length - 3.
-      short_seq_prob: share of chunks that aim at a random shorter length.
-      rng: source of every draw.
-
-    Yields:
-      Pairs with len(a) + len(b) <= max_tokens.
+    """Cuts a document into pairs with len(a) + len(b) <= max_tokens, from its first sentence to its last.
 
     >>> [(pair.a, pair.b, pair.swapped) for pair in segment_pairs([[7, 8], [9]], 125, 0.1, rng)]
     [(array([9]), array([7, 8]), True)]
@@ -75,17 +70,10 @@ def sentence_chunks(
     A single sentence left over at the end gives no chunk. (The original pairs it with a random document and labels
     that "swapped".)
 
-    Args:
-      document: the ids of each sentence, int32 [at least 1].
-      max_tokens: the number of tokens from which a chunk is complete, max_seq_length - 3.
-      short_seq_prob: share of chunks that aim at a random shorter length.
-      rng: source of every draw.
-
     >>> next(sentence_chunks([[7, 8], [9]], 125, 0.1, rng))
     Chunk(ids=array([7, 8, 9]), sentence_starts=array([2]))
     """
-    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
-    tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
+    tokens, offsets = _flat(document)
     for begin, end in chunks(offsets, max_tokens, short_seq_prob, rng):
         if end - begin >= 2:
             first = offsets[begin]
@@ -95,19 +83,8 @@ def sentence_chunks(
 def single_segments(
     document: list[np.ndarray], max_tokens: int, short_seq_prob: float, rng: np.random.Generator
 ) -> Iterator[SegmentPair]:
-    """Cuts a document into single segments (`--sentence_objective=none`).
-
-    Args:
-      document: the ids of each sentence, int32 [at least 1].
-      max_tokens: most tokens in a segment, max_seq_length - 2.
-      short_seq_prob: share of segments that aim at a random shorter length.
-      rng: source of every draw.
-
-    Yields:
-      Pairs with len(a) <= max_tokens and an empty b, never swapped. Every sentence is used.
-    """
-    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
-    tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
+    """Cuts a document into single segments, as pairs with an empty b (`--sentence_objective=none`)."""
+    tokens, offsets = _flat(document)
     for begin, end in chunks(offsets, max_tokens, short_seq_prob, rng):
         a = tokens[offsets[begin] : offsets[end]]
         a = _shorten(a, max(0, len(a) - max_tokens), rng)
@@ -124,20 +101,10 @@ def next_sentence_pairs(
     """BERT's next-sentence prediction: `b` follows `a`, or with p = .5 comes from another document.
 
     After a random `b`, the sentences that follow `a` start the next chunk. A single sentence left over gives no
-    pair, which keeps the labels balanced. (BERT makes random pairs of all those.)
-
-    Args:
-      document: the ids of each sentence, int32 [at least 1].
-      max_tokens: most tokens in a pair, max_seq_length - 3.
-      short_seq_prob: share of chunks that aim at a random shorter length.
-      rng: source of every draw.
-      next_segment: rng -> sentences of another document, from a random sentence on.
-
-    Yields:
-      Pairs with len(a) + len(b) <= max_tokens; `swapped` is true if `b` is random.
+    pair, which keeps the labels balanced. (BERT makes random pairs of all those.) `next_segment(rng)` returns
+    sentences of another document, from a random sentence on.
     """
-    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
-    tokens = np.concatenate(document) if document else np.zeros(0, np.int32)
+    tokens, offsets = _flat(document)
     begin, last = 0, len(document)
     while last - begin >= 2:
         target = _target(max_tokens, short_seq_prob, rng)
@@ -152,6 +119,12 @@ def next_sentence_pairs(
         begin = end
 
 
+def _flat(document: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """All tokens, and where each sentence starts and the last one ends among them, int64 [sentences + 1]."""
+    offsets = np.concatenate([[0], np.cumsum([len(sentence) for sentence in document], dtype=np.int64)])
+    return np.concatenate(document) if document else np.zeros(0, np.int32), offsets
+
+
 def _stretch(sentences: list[np.ndarray], target: int) -> np.ndarray:
     """The first sentences whose tokens reach the target; at least one."""
     ends = np.cumsum([len(sentence) for sentence in sentences])
@@ -163,14 +136,7 @@ def chunks(
 ) -> Iterator[tuple[int, int]]:
     """Groups sentences until there are two of them and their tokens reach the target length.
 
-    Args:
-      offsets: start of each sentence, and the end, int64 [sentences + 1].
-      max_tokens: the usual target.
-      short_seq_prob: share of chunks with a random target in [2, max_tokens] instead.
-      rng: source of the draws.
-
-    Yields:
-      (begin, end) indices of sentences; only the last chunk may hold a single one.
+    `offsets` is from `_flat`. Yields the (begin, end) of sentences; only the last chunk may hold a single one.
 
     >>> list(chunks(np.array([0, 4, 6, 9, 12, 13]), 6, 0.0, rng))
     [(0, 2), (2, 4), (4, 5)]
@@ -195,13 +161,7 @@ def _chunk_end(offsets: np.ndarray, begin: int, target: int) -> int:
 
 
 def sentence_order_pair(chunk: Chunk, max_tokens: int, rng: np.random.Generator) -> SegmentPair:
-    """Cuts a chunk at a random sentence boundary, and swaps the two segments with p = .5.
-
-    Args:
-      chunk: its sentences.
-      max_tokens: most tokens in the pair.
-      rng: source of the draws.
-    """
+    """Cuts a chunk at a random sentence boundary, and swaps the two segments with p = .5."""
     cut = chunk.sentence_starts[rng.integers(len(chunk.sentence_starts))]
     a, b = chunk.ids[:cut], chunk.ids[cut:]
     swapped = bool(rng.random() < 0.5)

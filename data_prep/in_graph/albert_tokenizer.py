@@ -116,9 +116,6 @@ class GraphAlbertTokenizer(tf.Module):
 
     Invalid UTF-8 becomes U+FFFD, as in Python's `bytes.decode(errors="replace")`.
 
-    Args:
-      tokenizer: the tokenizer whose results the graph reproduces.
-
     >>> in_graph = GraphAlbertTokenizer(tokenizer)  # keep it: its functions do not
     >>> in_graph.tokenize(["In 2019, albert", ""])
     <tf.RaggedTensor [[19, 10114, 15, 2953], []]>
@@ -148,26 +145,12 @@ class GraphAlbertTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def normalize(self, texts: tf.Tensor) -> tf.Tensor:
-        """Equals data_prep.tokenizers.normalization.normalize.
-
-        Args:
-          texts: string [B], UTF-8.
-
-        Returns:
-          string [B].
-        """
+        """Equals `normalize` of normalization.py; string [B] to string [B], UTF-8."""
         return _encoded(self._fold(tf.strings.unicode_decode(texts, "UTF-8")))
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Equals AlbertTokenizer.encode_batch.
-
-        Args:
-          texts: string [B], UTF-8.
-
-        Returns:
-          RaggedTensor int32 [B, (T)].
-        """
+        """Equals AlbertTokenizer.encode_batch; string [B], UTF-8, to RaggedTensor int32 [B, (T)]."""
         ids = self._encode(self._fold(tf.strings.unicode_decode(texts, "UTF-8")), with_offsets=False)[0]
         parts = tf.gather(self._parts, ids.values)
         splits = tf.gather(parts.row_splits, ids.row_splits)

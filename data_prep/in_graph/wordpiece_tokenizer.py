@@ -58,9 +58,6 @@ class GraphWordPieceTokenizer(tf.Module):
 
     Invalid UTF-8 becomes U+FFFD, as in Python's `bytes.decode(errors="replace")`, and is dropped.
 
-    Args:
-      tokenizer: the tokenizer whose results the graph reproduces.
-
     >>> in_graph = GraphWordPieceTokenizer(tokenizer)  # keep it: its functions do not
     >>> in_graph.tokenize(["我喜欢Transformers!", ""])
     <tf.RaggedTensor [[7, 8, 9, 120, 31, 15], []]>
@@ -94,25 +91,14 @@ class GraphWordPieceTokenizer(tf.Module):
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Equals WordPieceTokenizer.encode_batch.
-
-        Args:
-          texts: string [B], UTF-8.
-
-        Returns:
-          RaggedTensor int32 [B, (T)].
-        """
+        """Equals WordPieceTokenizer.encode_batch; string [B], UTF-8, to RaggedTensor int32 [B, (T)]."""
         words = self._words(self._plain(texts))
         pieces = self._model.tokenize(words.texts)
         return tf.RaggedTensor.from_row_splits(pieces.values, tf.gather(pieces.row_splits, words.splits))
 
     @tf.function(input_signature=TEXTS, autograph=False)
     def tokenize_with_offsets(self, texts: tf.Tensor) -> RaggedEncoding:
-        """Equals WordPieceTokenizer.encode_with_offsets, but offsets count bytes, as `tf.strings.substr` does.
-
-        Args:
-          texts: string [B], UTF-8.
-        """
+        """Equals WordPieceTokenizer.encode_with_offsets, but offsets count bytes, as `tf.strings.substr` does."""
         plain = self._plain(texts)
         words = self._words(plain)
         pieces, starts, limits = self._model.tokenize_with_offsets(words.texts)

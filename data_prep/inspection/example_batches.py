@@ -31,13 +31,9 @@ class ExampleBatch(NamedTuple):
 
 
 def read_batches(path: Path) -> Iterator[ExampleBatch]:
-    """Reads a whole file, a few hundred examples at a time.
+    """Reads a whole file of this library, of the original or of Model Garden, a few hundred examples at a time.
 
-    Args:
-      path: a TFRecord file, plain or GZIP, of this library, of the original or of Model Garden.
-
-    Yields:
-      Batches; all examples have the features and lengths of the first one.
+    All batches have the features and lengths of the first example.
 
     >>> next(read_batches(Path("train.tfrecord"))).values["input_ids"].shape
     (512, 128)

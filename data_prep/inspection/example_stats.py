@@ -50,11 +50,7 @@ class ExampleStats:
         return int(self.lengths.sum())
 
     def add(self, values: dict[str, np.ndarray]) -> None:
-        """Counts a batch.
-
-        Args:
-          values: feature -> array [B, T], [B, P] or [B, 1]; without `masked_lm_*`, lengths and labels only.
-        """
+        """Counts a batch, feature -> array [B, ...]; without `masked_lm_*`, only lengths and labels."""
         lengths = values["input_mask"].sum(axis=1)
         self.max_seq_length = max(self.max_seq_length, values["input_mask"].shape[1])
         self.lengths = _sum(self.lengths, np.bincount(lengths, minlength=self.max_seq_length + 1))
@@ -99,12 +95,7 @@ def most_frequent_share(file: Path) -> float:
 
 
 def stats_table(stats: ExampleStats, settings: PrepareSettings | None = None) -> Table:
-    """The counts as a table, beside the values that the rules give.
-
-    Args:
-      stats: the counts.
-      settings: what the examples were prepared with. Default: ALBERT's, for files of unknown origin.
-    """
+    """The counts as a table, beside the values that the rules give, of the settings or of ALBERT."""
     settings = settings or _ALBERT
     is_chunks = stats.sentences.any()
     unit = "chunk" if is_chunks else "example"

@@ -12,16 +12,9 @@ _STYLES = {"mask": "bold black on yellow", "kept": "bold black on green", "rando
 
 
 def example_panel(example: dict[str, np.ndarray], pieces: tuple[str, ...], mask_id: int, title: str) -> Panel:
-    """Formats an example.
+    """Formats an example, feature -> array [T], [P] or [1]: a box with a line for each segment.
 
-    Args:
-      example: feature -> array [T], [P] or [1].
-      pieces: the V pieces of the vocabulary.
-      mask_id: id of [MASK].
-      title: of the box.
-
-    Returns:
-      A box with a line for each segment. Masked pieces are in braces, and coloured on a terminal.
+    Masked pieces are in braces, and coloured on a terminal.
 
     >>> print(example_panel(example, tokenizer.pieces, tokenizer.mask_id, "train.tfrecord, example 0"))
     ╭─ train.tfrecord, example 0: in order, 10 tokens, 2 masked ─╮

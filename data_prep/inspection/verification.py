@@ -15,14 +15,8 @@ def verify_file(
 ) -> int:
     """Checks the checksum of every record of a file, its features, the range of every value, and the manifest.
 
-    Args:
-      path: a TFRecord file.
-      vocab_size: V, if known.
-      shard: its row of the manifest, if it has one.
-      watch: receives every batch that passes.
-
-    Returns:
-      The number of examples.
+    `shard` is its row of the manifest, if it has one; `watch` receives every batch that passes. Returns the number
+    of examples.
     """
     if shard:
         # First: it is fast, and finds a file cut off between two records.
@@ -43,13 +37,7 @@ def verify_file(
 
 
 def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> None:
-    """Checks that every value of a batch is valid.
-
-    Args:
-      batch: neighbouring examples.
-      vocab_size: V, if known.
-      path: the file, for the message.
-    """
+    """Checks that every value of a batch is valid; the message names the file, the record and the feature."""
     values = batch.values
     mask = values["input_mask"]
     length = mask.sum(axis=1, keepdims=True)
@@ -96,9 +84,7 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
 def missing_shards(paths: list[Path], manifests: dict[Path, Manifest]) -> list[Path]:
     """Files that do not exist, though a manifest lists them together with one of `paths`."""
     listed = {path.with_name(name) for path in paths if path in manifests for name in manifests[path].files}
-    shards = ((path, manifests[path].shard(path)) for path in paths if path in manifests)
-    renamed = {path.with_name(shard.file) for path, shard in shards if shard}
-    return [path for path in sorted(listed - renamed) if not path.is_file()]
+    return [path for path in sorted(listed) if not path.is_file()]
 
 
 def _check_size(path: Path, shard: Shard) -> None:
@@ -106,7 +92,7 @@ def _check_size(path: Path, shard: Shard) -> None:
         raise InputError(
             f"{path} must have {shard.bytes} bytes according to its manifest. It has {path.stat().st_size}."
         )
-    if shard.crc32c and (found := file_crc32c(path)) != shard.crc32c:
+    if (found := file_crc32c(path)) != shard.crc32c:
         raise InputError(
             f"{path} must have the CRC-32C {shard.crc32c} according to its manifest. "
             f"It has {found}; copy it again or prepare it again."

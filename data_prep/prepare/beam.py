@@ -60,20 +60,13 @@ _LINES_SHOWN = 8
 
 
 def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
-    """Runs the pipeline and waits for its end; see `local.prepare`.
-
-    Args:
-      settings: `runner` and `pipeline_options` name the cluster. All its machines must see inputs and outputs.
-      show_progress: shows a bar without a percentage, and a line at the end, on standard error.
-    """
+    """Runs the pipeline and waits for its end; see `local.prepare`. All machines must see inputs and outputs."""
     check_settings(settings)
     inputs = expand_names(settings.input_file)
     outputs = output_names(settings.output_file, settings.num_shards)
     check_outputs(outputs, inputs, settings.vocabulary_file)
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
-    facts = VocabularyFacts.of(
-        vocabulary.tokenizer()
-    )  # so that a damaged file is an error now, not in the job
+    facts = VocabularyFacts.of(vocabulary.tokenizer())  # a damaged file is an error now, not in the job
     folder, names = outputs[0].rpartition("/")[0], {PurePosixPath(name).name for name in outputs}
     manifests = manifests_at(folder)
     existing = existing_names(
@@ -196,8 +189,6 @@ def _job_errors(runner: str, scratch: str) -> Iterator[None]:
         raise InputError(f"The job failed on {runner}: {reason}") from None
     finally:
         beam_log.setLevel(level)
-        with contextlib.suppress(
-            Exception
-        ):  # deleted after success; never created if the runner did not start
-            if FileSystems.exists(scratch):
+        with contextlib.suppress(Exception):
+            if FileSystems.exists(scratch):  # not after success, nor if the runner did not start
                 FileSystems.delete([scratch])

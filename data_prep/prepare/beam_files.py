@@ -18,11 +18,7 @@ from data_prep.text.tfds_rows import is_tfds
 
 
 def expand_names(patterns: str) -> list[str]:
-    """Like `sources.expand_files`, for remote files and globs too.
-
-    Returns:
-      Names that mean the same on every machine: absolute paths, URLs, tfds:NAME:SPLIT.
-    """
+    """Like `sources.expand_files`, for remote files and globs too; the names mean the same on every machine."""
     if not is_remote(patterns):
         return [_shared_name(path) for path in expand_files(patterns)]
     names: dict[str, None] = {}

@@ -105,12 +105,7 @@ def add_counts(counts: Iterable[Counter]) -> Counter:
 def write_slice(placed, scratch: str):
     """Sorts the records of a slice, a range of keys, and writes them.
 
-    Args:
-      placed: ((shard, slice), (key, record, numbers) in any order; None is ignored).
-      scratch: folder for the file.
-
-    Returns:
-      (shard, (slice, file, numbers)).
+    ((shard, slice), (key, record, numbers) in any order; None is ignored) --> (shard, (slice, file, numbers))
     """
     (shard, number), rows = placed
     found = sorted(filter(None, rows), key=lambda row: row[0])
@@ -123,16 +118,7 @@ def write_slice(placed, scratch: str):
 
 
 def write_shard(gathered, scratch: str, outputs: list[str]):
-    """Concatenates the slices of a shard.
-
-    Args:
-      gathered: (shard, what `write_slice` returned for each slice).
-      scratch: folder for the file.
-      outputs: the final names of all shards.
-
-    Returns:
-      (shard, file, row of the manifest).
-    """
+    """Concatenates the slices: (shard, (slice, file, numbers) ...) --> (shard, file, row of the manifest)."""
     shard, slices = gathered
     name = f"{scratch}/shard-{uuid.uuid4().hex}"
     with open_file(name, "w") as file:

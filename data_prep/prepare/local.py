@@ -8,12 +8,10 @@ the number of processes. Any process can turn a stretch of the text into a part 
 killed resumes with the parts that are complete.
 """
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from data_prep.cores import available_cores
-from data_prep.errors import InputError, disk_full
+from data_prep.errors import InputError
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import (
     ExampleCounts,
@@ -35,9 +33,9 @@ from data_prep.examples.manifest import (
     remove_manifests,
 )
 from data_prep.examples.masking import MaskingVocabulary
-from data_prep.examples.partners import PartnerPool, partner_pool
+from data_prep.examples.partners import PartnerPool, PartnerSample
 from data_prep.examples.prepare_flags import PrepareSettings, check_settings, shard_names
-from data_prep.files import file_sha256, new_folder, write_text
+from data_prep.files import file_sha256, new_folder
 from data_prep.prepare.outputs import (
     RECORD_BYTES,
     check_outputs,
@@ -66,11 +64,8 @@ from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 # also no longer than the longest document, since a few stretches wait in memory for a worker.
 _PART_BYTES = 32 << 20
 _SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
-_NAMES_OF_FILES = (
-    "input_file",
-    "spm_model_file",
-    "vocab_file",
-)  # their content, not their name, decides the output
+# Their content, not their name, decides the output.
+_NAMES_OF_FILES = ("input_file", "spm_model_file", "vocab_file")
 _OTHER_TEXT = (
     "A run resumes with the text that it began with. Received an unfinished run and other text: {}; "
     "restore the first text, or delete the folder to start over."
@@ -78,14 +73,9 @@ _OTHER_TEXT = (
 
 
 def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
-    """Writes the shards and the manifest; after a failure, the same call resumes.
+    """Writes the shards and the manifest, which it returns; after a failure, the same call resumes.
 
-    Args:
-      settings: the flags.
-      show_progress: shows a progress bar on standard error if that is a terminal, and one line at the end.
-
-    Returns:
-      The manifest.
+    With `show_progress`, standard error shows a bar, if it is a terminal, and a line at the end.
     """
     check_settings(settings)
     inputs = expand_files(settings.input_file)
@@ -114,7 +104,6 @@ def _write_examples(
 ) -> Manifest:
     total = settings.passes * sum(map(input_size, inputs))
     with (
-        _full_disk_as_input_error(folder),
         unfinished_folder(_work_folder(settings.output_file), _plan(settings, tokenizer)) as work,
         Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
@@ -159,15 +148,6 @@ class _PartJob:
     partners: Path | None  # file of the PartnerPool
 
 
-@dataclass(frozen=True)
-class _ShardJob:
-    """A shard that is merged from all parts."""
-
-    parts: tuple[Part, ...]
-    number: int
-    output: Path
-
-
 def _work_folder(output_file: str) -> Path:
     """A hidden folder beside the output. Its name does not depend on `num_shards`, so that a change is noticed."""
     first = shard_names(output_file, num_shards=1)[0]
@@ -198,8 +178,10 @@ def _sample_partners(
         )
     path = work / "partners.npz"
     # Cut as in `text_stretches`: a document recognises itself in the pool by its text.
-    documents = cut_documents(_documents(inputs, settings))
-    partner_pool(documents, tokenizer, settings.random_seed).save(path)
+    sample = PartnerSample(settings.random_seed)
+    for document in cut_documents(_documents(inputs, settings)):
+        sample.add(document)
+    sample.pool(tokenizer).save(path)
     return path
 
 
@@ -270,46 +252,15 @@ def _partners(file: Path, modified: int) -> PartnerPool:
 
 
 def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[Shard]:
-    jobs = (_ShardJob(parts, number, output) for number, output in enumerate(outputs))
+    write = functools.partial(_write_shard, parts)
     # A single part is merged before workers could start.
-    return list(map(_write_shard, jobs) if len(parts) == 1 else workers.run(_write_shard, jobs))
+    return list((map if len(parts) == 1 else workers.run)(write, enumerate(outputs)))
 
 
-def _write_shard(job: _ShardJob) -> Shard:
-    """Merges a shard and moves it into place unless an earlier run did; returns its row of the manifest."""
-    folder = job.parts[0].folder
-    finished = folder / f"shard-{job.number:05d}.json"
-    if earlier := _finished_shard(finished):
-        num_parts, shard = earlier
-        in_place = job.output.is_file() and job.output.stat().st_size == shard.bytes
-        if in_place and num_parts == len(job.parts):
-            return shard
-    aside = folder / f"shard-{job.number:05d}"
-    merged = merge_shard([part.shard(job.number) for part in job.parts], aside)
-    shard = dataclasses.replace(merged, file=job.output.name)
-    aside.replace(job.output)
-    write_text(finished, json.dumps({"parts": len(job.parts), "shard": dataclasses.asdict(shard)}))
-    return shard
-
-
-def _finished_shard(file: Path) -> tuple[int, Shard] | None:
-    """The number of parts and the row of a merged shard; None if its file is missing or empty (power failure)."""
-    try:
-        earlier = json.loads(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
-    return earlier["parts"], Shard(**earlier["shard"])
-
-
-@contextlib.contextmanager
-def _full_disk_as_input_error(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = disk_full(error)
-        if reason is None:
-            raise
-        raise InputError(
-            f"The disk needs space for twice the output. Writing to {folder} failed: {reason}. "
-            "Finished work is kept; free some space and run the same command again."
-        ) from None
+def _write_shard(parts: tuple[Part, ...], numbered: tuple[int, Path]) -> Shard:
+    """Merges a shard and moves it into place; returns its row of the manifest."""
+    number, output = numbered
+    aside = parts[0].folder / f"shard-{number:05d}"
+    merged = merge_shard([part.shard(number) for part in parts], aside)
+    aside.replace(output)
+    return dataclasses.replace(merged, file=output.name)

@@ -18,11 +18,7 @@ RECORD_BYTES = 1.6  # about so many bytes of records for a character of text, in
 
 
 class ShardWriter:
-    """Writes the records of a shard and adds up its row of the manifest.
-
-    Args:
-      file: open for writing; the caller closes it.
-    """
+    """Writes the records of a shard to an open file and adds up its row of the manifest."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file
@@ -51,13 +47,7 @@ def is_remote(name: str) -> bool:
 
 
 def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file: str) -> None:
-    """Checks that the outputs can be written and overwrite nothing that is read.
-
-    Args:
-      outputs: paths or URLs of the shards.
-      inputs: paths, URLs or other names of what is read.
-      vocabulary_file: read, too.
-    """
+    """Checks that the outputs, paths or URLs, can be written and overwrite nothing that is read."""
     resolved = [_resolved(name) for name in outputs]
     if len(set(resolved)) < len(resolved):
         raise InputError("The names in --output_file must differ. Received the same file twice.")
@@ -87,13 +77,8 @@ def check_replaced(
 ) -> None:
     """Checks that no files with another number of shards remain, and that --overwrite allows replacement.
 
-    Args:
-      settings: the settings of the files to write.
-      vocabulary: their vocabulary.
-      folder: their folder, for the message.
-      outputs: their names.
-      existing: those of `outputs` and of the manifests' files that exist already.
-      manifests: the manifests in the folder.
+    `settings` and `vocabulary` are those of the files to write, `outputs`; `manifests` are those in their folder,
+    and `existing` those of `outputs` and of the manifests' files that exist already.
     """
     new = settings.output_settings
     for manifest in manifests:
@@ -131,49 +116,31 @@ def check_replaced(
 
 def no_examples(settings: PrepareSettings, inputs: Iterable[str], counts: Counter) -> InputError:
     """The error of a text, read from `inputs`, that gives no example."""
-    needed, advice = "a document with at least two sentences", _advice(settings, inputs)
+    needed, advice = "a document with at least two sentences", "set --input_format or --sentence_objective"
+    if are_rows(inputs):
+        advice = "a row is a document: put sentences together, or set --sentence_objective=none"
     if settings.sentence_objective == "none":
-        needed, advice = "a sentence", "Name other text."
+        needed, advice = "a sentence", "name other text"
     received = f"{counts['sentences']:,} sentences and {counts['documents']:,} documents"
     return InputError(
-        f"An example needs {needed}. Received none in {received} of {settings.input_file}. {advice}"
+        f"An example needs {needed}. Received none in {received} of {settings.input_file}; {advice}."
     )
 
 
-def _advice(settings: PrepareSettings, inputs: Iterable[str]) -> str:
-    """How to get documents of several sentences."""
-    if are_rows(inputs):
-        return (
-            "A row is a document of prose: put the sentences that belong together into one row, or set "
-            "--sentence_objective=none."
-        )
-    if settings.input_format == "lines":
-        return (
-            "Write one sentence per line and blank lines only between documents, or set --input_format=prose."
-        )
-    return "If it has one sentence per line, set --input_format=lines."
-
-
 def layout_warning(settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts) -> str | None:
-    """A warning if text that is read as one sentence per line looks like prose, or rows have only one sentence."""
-    makes_pairs = settings.sentence_objective != "none"
-    if not are_rows(inputs):
-        return prose_warning(vars(counts), makes_pairs)
-    lone, advice = counts.documents_of_one_line, _advice(settings, inputs)
-    few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {advice}"
-    return few if makes_pairs and lone > counts.documents / 2 else None
+    """A warning if text that is read as one sentence per line looks like prose; rows are always prose."""
+    if are_rows(inputs):
+        return None
+    return prose_warning(vars(counts), makes_pairs=settings.sentence_objective != "none")
 
 
 def prose_refused(
     settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts
 ) -> InputError | None:
     """The error of text that looks like prose under --strict, if it does."""
-    if not settings.strict or are_rows(inputs):
-        return None
-    warning = layout_warning(settings, inputs, counts)
-    return (
-        InputError(f"--strict allows no text that looks like prose. Received {warning}") if warning else None
-    )
+    if settings.strict and (warning := layout_warning(settings, inputs, counts)):
+        return InputError(f"--strict allows no text that looks like prose. Received {warning}")
+    return None
 
 
 def _resolved(name: str) -> str:

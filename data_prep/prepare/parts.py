@@ -45,11 +45,8 @@ class Part:
     def write(self, records: list[bytes], index: np.ndarray, num_shards: int, summary: dict) -> None:
         """Writes the records, their index and at last the summary, which marks the part as complete.
 
-        Args:
-          records: framed as in a TFRecord file, in any order.
-          index: INDEX [records].
-          num_shards: a record belongs to shard `key % num_shards`.
-          summary: more values to keep, for JSON.
+        `records` are framed as in a TFRecord file, in any order, with a row of `index`, INDEX [records], for each;
+        those with `key % num_shards == n` belong to shard n. `summary` holds more values to keep, for JSON.
         """
         shard = index["key"] % num_shards
         order = np.lexsort((index["key"], shard))
@@ -118,16 +115,10 @@ class ShardOfPart:
 
 
 def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int | None = None) -> Shard:
-    """Writes one shard, sorted by key.
+    """Writes one shard, sorted by key, from its records in each part; returns its row of the manifest.
 
-    Args:
-      sources: its records in each part.
-      path: the file to write.
-      pool_bytes: about how many bytes of records are in memory at a time; the sorted copy takes as much again.
-        Default: 8 MiB, and up to 128 for hundreds of sources, each of which is read for every pool.
-
-    Returns:
-      Its row of the manifest.
+    Memory holds about `pool_bytes` of records at a time, and their sorted copy: 8 MiB, and up to 128 for hundreds
+    of sources, each of which is read for every pool.
     """
     pool_bytes = pool_bytes or _pool_bytes(len(sources))
     num_bytes = sum(source.last_offset - source.offset for source in sources)

@@ -10,11 +10,9 @@ from data_prep.examples.manifest import ExampleCounts
 
 
 class PrepareProgress:
-    """Examples so far, sentences and examples per second, and the remaining time.
+    """Examples so far, sentences and examples per second, and the remaining time, unless `total_bytes` is 0.
 
-    Args:
-      total_bytes: size of the input times `dupe_factor`; 0 if unknown.
-      enabled: False prints nothing. If standard error is not a terminal, there is no bar, only the last line.
+    If standard error is not a terminal, there is no bar, only the last line.
     """
 
     def __init__(self, total_bytes: int, enabled: bool = True):

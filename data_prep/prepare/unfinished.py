@@ -18,9 +18,7 @@ _LOCK = "lock"
 def unfinished_folder(folder: Path, plan: dict) -> Iterator[Path]:
     """Yields a folder that survives a failure and is deleted after success.
 
-    Args:
-      folder: may hold the work of an earlier run with the same plan.
-      plan: name -> value, for JSON: everything that decides the content of the folder.
+    It may hold the work of an earlier run with the same plan: everything that decides its content, for JSON.
     """
     folder.mkdir(exist_ok=True)
     with _lock(folder):

@@ -21,8 +21,7 @@ _Result = TypeVar("_Result")
 class Workers:
     """Worker processes, which start with the first job and end with the `with` block.
 
-    Args:
-      number: of processes; one worker, or a single job, runs in this process.
+    One worker, or a single job, runs in this process.
 
     >>> with Workers(2) as workers:
     ...     list(workers.run(abs, [-1, 2, -3]))
@@ -47,14 +46,9 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
     def run(self, function: Callable[[_Job], _Result], jobs: Iterable[_Job]) -> Iterator[_Result]:
-        """Runs the jobs; takes no more than two per worker from the iterable at a time.
+        """Runs the jobs, of which it takes no more than two per worker at a time; yields their results in order.
 
-        Args:
-          function: importable by name, so that other processes find it.
-          jobs: can be pickled.
-
-        Yields:
-          The results, in the order of the jobs.
+        Processes find the function by its name, and receive jobs pickled. Its exceptions are raised unchanged.
         """
         jobs = iter(jobs)
         first_two = list(itertools.islice(jobs, 2))
@@ -63,7 +57,9 @@ class Workers:
             yield from map(function, jobs)
             return
         if not self._pool:
-            self._pool = _start_pool(self._number)
+            # Forked processes would inherit locks held by threads of TensorFlow or of the progress bar.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._number, mp_context=context, initializer=_end_with_parent)
         try:
             under_way: deque[Future[_Result]] = deque()
             for job in jobs:
@@ -79,12 +75,6 @@ class Workers:
                 f"memory: run the same command again, with --workers below {self._number} if memory is short. (A "
                 'script that calls `prepare` must do so under `if __name__ == "__main__":`.)'
             ) from None
-
-
-def _start_pool(number: int) -> ProcessPoolExecutor:
-    # Forked processes would inherit locks held by threads of TensorFlow or of the progress bar.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(number, mp_context=context, initializer=_end_with_parent)
 
 
 @contextlib.contextmanager

@@ -88,10 +88,9 @@ def _budget(real: tf.Tensor, masking: DynamicMasking) -> tf.Tensor:
 
 
 def _words(boundary, symbol, real, ngram: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where the words of each example start, including symbols, and which may be masked.
+    """Where the words of each example start, int32 [B, T + ngram], and which may be masked, bool [B, T + ngram].
 
-    Returns:
-      starts int32 [B, T + ngram], the number of tokens after the last word; eligible bool [B, T + ngram].
+    Symbols are words, too. Behind the last word the start is the number of tokens.
     """
     B, T = tf.shape(boundary)[0], tf.shape(boundary)[1]
     where = tf.cast(tf.where(boundary), tf.int32)

@@ -63,12 +63,7 @@ class ExampleLayout:
 
     @classmethod
     def of(cls, record: bytes, path: Path) -> "ExampleLayout":
-        """The layout of a record.
-
-        Args:
-          record: a serialized tf.train.Example of this library, of the original or of Model Garden.
-          path: its file, for the message.
-        """
+        """The layout of a serialized tf.train.Example of this library, of the original or of Model Garden."""
         found = parse_record(record, path)
         if "sentence_starts" in found:
             return cls(_CHUNKS, 0, 0)
@@ -119,7 +114,7 @@ class ExampleFiles:
       counts: number of examples in each file.
       layout: features of the examples.
       max_predictions_per_seq: P of the batches.
-      manifest: the manifest that lists the first file, if any; the file may have been renamed.
+      manifest: the manifest that lists the first file, if any.
       masking: how the reader masks unmasked examples and chunks; None for examples that are already masked.
 
     >>> files = ExampleFiles.read("heldout.tfrecord")
@@ -183,26 +178,28 @@ class ExampleFiles:
             check_same_vocabulary("All files of a run", known)
             _check_same_masking(known)
         layout = layouts[paths[0]]
-        T, P = (
-            max_seq_length or layout.max_seq_length,
-            max_predictions_per_seq or layout.max_predictions_per_seq,
-        )
+        T = max_seq_length or layout.max_seq_length
+        P = max_predictions_per_seq or layout.max_predictions_per_seq
         masking = None
         if not layout.is_masked:
-            prepared = _manifest_for_masking(paths[0], manifests)
+            prepared, *_ = [_manifest_for_masking(path, manifests) for path in paths]
             masking = DynamicMasking.of(prepared)
-            for path in paths:
-                _check_lengths(
-                    _manifest_for_masking(path, manifests), max_seq_length, max_predictions_per_seq, path
-                )
             T, P = prepared.settings.max_seq_length, prepared.settings.predictions
+            flags = {
+                "max_seq_length": (max_seq_length, T),
+                "max_predictions_per_seq": (max_predictions_per_seq, P),
+            }
+            for flag, (received, value) in flags.items():
+                if received not in (None, value):
+                    raise InputError(
+                        f"--{flag} must be the value given to `albert prepare` for unmasked examples. "
+                        f"{paths[0]} has {value}. Received {received}; leave the flag out."
+                    )
             if layout.holds_chunks and prepared.settings.sentence_objective != "none":
                 _check_range("token_type_ids", (1,), type_vocab_size, "type_vocab_size", paths[0])
         layout = ExampleLayout(layout.names, T, P if layout.is_masked else 0)
-        flags = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
-        by_flags = {name for name, value in flags.items() if value}
         for path in paths:
-            _check_first_records(path, layout, vocab_size, type_vocab_size, by_flags)
+            _check_first_records(path, layout, vocab_size, type_vocab_size)
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
 
 
@@ -253,20 +250,6 @@ def _masking(manifest: Manifest) -> dict[str, Any]:
     return {"--max_seq_length": settings.max_seq_length, "masking": MaskingSettings.of(settings)}
 
 
-def _check_lengths(
-    manifest: Manifest, max_seq_length: int | None, max_predictions_per_seq: int | None, path: Path
-) -> None:
-    for flag, prepared, received in (
-        ("max_seq_length", manifest.settings.max_seq_length, max_seq_length),
-        ("max_predictions_per_seq", manifest.settings.predictions, max_predictions_per_seq),
-    ):
-        if received not in (None, prepared):
-            raise InputError(
-                f"--{flag} must be the value given to `albert prepare` for unmasked examples. "
-                f"{path} has {prepared}. Received {received}; leave the flag out."
-            )
-
-
 def _check_same_layout(layouts: Mapping[Path, ExampleLayout]) -> None:
     (first, expected), *others = layouts.items()
     for path, layout in others:
@@ -275,25 +258,15 @@ def _check_same_layout(layouts: Mapping[Path, ExampleLayout]) -> None:
                 "All files of a run must have the same features (masked, unmasked or chunks). Received "
                 f"{first} and {path}, which differ."
             )
-        for name, length, other in (
-            ("input_ids", expected.max_seq_length, layout.max_seq_length),
-            ("masked_lm_positions", expected.max_predictions_per_seq, layout.max_predictions_per_seq),
-        ):
-            if length != other:
-                raise InputError(
-                    f"All files of a run must have the same lengths. {first} has {length} values of "
-                    f"`{expected.names[name]}`, {path} has {other}."
-                )
 
 
 def _check_first_records(
-    path: Path, layout: ExampleLayout, vocab_size: int | None, type_vocab_size: int | None, flags: set[str]
+    path: Path, layout: ExampleLayout, vocab_size: int | None, type_vocab_size: int | None
 ) -> None:
-    """Checks the first records of a file against a layout whose lengths were given by these flags, if any."""
     for record in islice(read_records(path), _CHECKED_RECORDS):
         found = parse_record(record, path)
         for name, feature in layout.features.items():
-            check_feature(name, feature, found, path, by_flag=feature.flag in flags)
+            check_feature(name, feature, found, path)
         limits = {layout.names["input_ids"]: ("vocab_size", vocab_size)}
         if not layout.holds_chunks:
             limits[layout.names["token_type_ids"]] = ("type_vocab_size", type_vocab_size)
@@ -304,18 +277,8 @@ def _check_first_records(
             _check_range(name, found[name][1], limit, flag, path)
 
 
-def check_feature(
-    name: str, feature: Feature, found: RawFeatures, place: Path | str, by_flag: bool = False
-) -> None:
-    """Checks that an example has a feature, of the right type and length.
-
-    Args:
-      name: of the feature.
-      feature: the type and length that it must have.
-      found: the example.
-      place: the file, or the record in it, for the message.
-      by_flag: whether a flag gave the length; otherwise it is that of the file's first example.
-    """
+def check_feature(name: str, feature: Feature, found: RawFeatures, place: Path | str) -> None:
+    """Checks that an example has a feature, of the right type and length; `place` names it in the message."""
     if name not in found:
         raise _missing(name, found, place)
     kind, values = found[name]
@@ -326,13 +289,9 @@ def check_feature(
     if feature.length is None and not values:
         raise _without_values(name, place)
     if feature.length is not None and len(values) != feature.length:
-        reason = ", as the first example of the file" if feature.flag else ""
-        advice = ""
-        if by_flag:
-            reason = f" (--{feature.flag})"
-            advice = f" Set --{feature.flag}={len(values)} or prepare the data again."
+        reason = f" (--{feature.flag}, or as the first example)" if feature.flag else ""
         raise InputError(
-            f"The feature `{name}` must have {feature.length} values{reason}. {place} has {len(values)}.{advice}"
+            f"The feature `{name}` must have {feature.length} values{reason}. {place} has {len(values)}."
         )
 
 

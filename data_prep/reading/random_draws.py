@@ -10,15 +10,7 @@ _WORD = 32  # random bits that a binomial draw takes from each number
 
 
 def example_keys(seed: int, positions: tf.Tensor) -> tf.Tensor:
-    """Hashes the positions of examples in an endless stream into keys.
-
-    Args:
-      seed: of the run.
-      positions: epoch * number of examples + place in the epoch, int64 [B].
-
-    Returns:
-      uint64 [B].
-    """
+    """Hashes positions in the endless stream, epoch * examples + place, int64 [B], into keys, uint64 [B]."""
     base = _mix(_mix(tf.constant(seed % 2**63, tf.uint64)))
     return _mix(base + tf.cast(positions, tf.uint64))
 
@@ -29,13 +21,7 @@ def subkeys(keys: tf.Tensor, purpose: int) -> tf.Tensor:
 
 
 def uniform_pairs(keys: tf.Tensor, count, stream: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Two float32 [B, count] in [0, 1).
-
-    Args:
-      keys: uint64 [B].
-      count: of numbers for each example.
-      stream: 0 or 1, for two independent draws.
-    """
+    """Two float32 [B, count] in [0, 1) from keys, uint64 [B]; `stream` is 0 or 1, for two independent draws."""
     bits = _numbers(keys, tf.range(count) * 2 + stream + 1)
     high = tf.bitwise.right_shift(bits, tf.constant(40, tf.uint64))
     low = tf.bitwise.bitwise_and(bits, tf.constant(0xFFFFFF, tf.uint64))
@@ -43,12 +29,7 @@ def uniform_pairs(keys: tf.Tensor, count, stream: int) -> tuple[tf.Tensor, tf.Te
 
 
 def fair_binomial(keys: tf.Tensor, trials: tf.Tensor) -> tf.Tensor:
-    """How many of `trials` fair coins show heads: the ones among so many random bits; exact, int32 [B].
-
-    Args:
-      keys: uint64 [B].
-      trials: int32 [B], at least 0.
-    """
+    """How many of `trials` fair coins, int32 [B], show heads, int32 [B]: the ones among so many random bits."""
     words = tf.range((tf.reduce_max(trials) + _WORD - 1) // _WORD)
     used = tf.clip_by_value(trials[:, tf.newaxis] - words * _WORD, 0, _WORD)
     one = tf.constant(1, tf.uint64)

@@ -26,7 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import get_args
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, check_choice
 from data_prep.files import utf8_command
 from data_prep.text.rows import rows_reader
 from data_prep.text.sources import InputFile, InputFormat, compression_by_content, compression_of
@@ -35,9 +35,8 @@ MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut betwee
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
 _NO_TEXT = (".csv", ".tsv", ".xlsx", ".arrow", ".zip", ".pdf", ".docx")
 MAX_SENTENCE_CHARACTERS = 100_000  # a longer one is cut between two words
-_MAX_PARAGRAPH = (
-    1_000_000  # characters; a longer one is cut at the end of a line, a longer line between two words
-)
+# Characters; a longer paragraph is cut at the end of a line, a longer line between two words.
+_MAX_PARAGRAPH = 1_000_000
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 # Quotations and parentheses, which the splitter takes as one sentence.
 _QUOTES = re.compile(r"[\"“”„‘’«»‹›()\[\]「」『』（）]")
@@ -74,7 +73,7 @@ def read_documents(
     language: str = "en",
     text_field: str = "text",
 ) -> Iterator[Document]:
-    """Reads documents one at a time; no more than one is in memory.
+    """Reads documents one at a time; no more than one, of not many more than MAX_SENTENCES, is in memory.
 
     Args:
       paths: inputs of the formats above.
@@ -85,14 +84,10 @@ def read_documents(
       language: the language of prose, an ISO 639 code, for the sentence splitter.
       text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
 
-    Yields:
-      Documents with at least one sentence, and not many more than MAX_SENTENCES.
-
     >>> list(read_documents([Path("two.txt")]))  # "One.\\nTwo.\\n\\nThree.\\n"
     [Document(sentences=('One.', 'Two.'), source='two.txt, line 1', ...), Document(sentences=('Three.',), ...)]
     """
-    if input_format not in get_args(InputFormat):
-        raise InputError(f'`input_format` must be "lines" or "prose". Received {input_format!r}.')
+    check_choice(get_args(InputFormat), "input_format", input_format)
     for path in paths:
         unpacked = path.with_suffix("") if compression_of(path) else path
         if unpacked.suffix.lower() in _NO_TEXT:
@@ -135,18 +130,11 @@ def split_paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def split_sentences(paragraph: str, language: str = "en") -> list[str]:
-    """Splits a paragraph with sentencex, a rule-based splitter for some 300 languages.
+    """Splits a paragraph, without line breaks, with sentencex, a rule-based splitter for some 300 languages.
 
     A quotation and the text around it are one sentence, unless they have more than 1,000 characters together, as
-    a long speech, or the text between two quotation marks that do not belong together.
-
-    Args:
-      paragraph: text without line breaks, which the splitter would treat as sentence ends.
-      language: ISO 639 code, of two letters if the language has one, perhaps with a region: "de", "es-MX".
-        Languages without rules get those of English.
-
-    Returns:
-      Sentences, non-empty and without white space at their ends.
+    a long speech, or the text between two quotation marks that do not belong together. `language` is an ISO 639
+    code, perhaps with a region ("es-MX"); those without rules get those of English.
 
     >>> split_sentences("Mr. Smith came. He stayed for 3.5 days.")
     ['Mr. Smith came.', 'He stayed for 3.5 days.']
@@ -196,13 +184,8 @@ def text_stretches(
 ) -> Iterator[tuple[Document, ...]]:
     """Groups documents into pieces of work, whose boundaries depend on the text alone.
 
-    Args:
-      documents: those longer than MAX_DOCUMENT_CHARACTERS are cut first.
-      max_size: a group ends with the document that reaches this size.
-      size_of: the size of a document.
-
-    Yields:
-      Groups of one document or more.
+    A group ends with the document at which the sum of `size_of` reaches `max_size`. Documents longer than
+    MAX_DOCUMENT_CHARACTERS are cut first.
     """
     stretch: list[Document] = []
     size = 0.0

@@ -15,12 +15,7 @@ _WIDEST_WORD = 12  # characters that may be missing at the end of a line, since 
 
 
 def count_layout(document: Document, counts: Counter) -> None:
-    """Adds the signs of prose in a document that was read as one sentence per line.
-
-    Args:
-      document: its sentences are lines.
-      counts: `documents_of_one_line`, `lines_of_prose` and `wrapped_lines` are added to.
-    """
+    """Adds the signs of prose in a document that was read as one sentence per line to three of the counts."""
     counts["documents_of_one_line"] += len(document.sentences) == 1
     counts["lines_of_prose"] += sum(map(is_prose, document.sentences))
     counts["wrapped_lines"] += wrapped_lines(document.sentences)
@@ -29,9 +24,7 @@ def count_layout(document: Document, counts: Counter) -> None:
 def prose_warning(counts: Mapping[str, int], makes_pairs: bool) -> str | None:
     """A warning if text that was read as one sentence per line looks like prose.
 
-    Args:
-      counts: those of `count_layout`, `documents` and `sentences`.
-      makes_pairs: whether documents of one line are useless.
+    Documents of one line are a sign only if the text should make pairs.
     """
     documents, lines, lone = counts["documents"], counts["sentences"], counts["documents_of_one_line"]
     prose, wrapped = counts["lines_of_prose"], counts["wrapped_lines"]

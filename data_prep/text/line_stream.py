@@ -12,9 +12,7 @@ _READ_BYTES = 1 << 20
 def arriving_lines(source: BinaryIO, max_lines: int | None = None) -> Iterator[list[str]]:
     """Yields the lines that have arrived, without waiting for more; also those before one that is not UTF-8.
 
-    Args:
-      source: UTF-8 text; only "\\n" ends a line.
-      max_lines: maximum number of lines that are yielded together. Default: no limit.
+    Only "\\n" ends a line. No more than `max_lines` are yielded together, if given.
     """
     done = 0
     for arrived in _arrivals(source):

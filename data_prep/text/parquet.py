@@ -13,11 +13,7 @@ _ROWS = 256  # that are read at once
 
 @contextlib.contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """Opens a file, and reports what is wrong with it inside the block.
-
-    Yields:
-      A `pyarrow.parquet.ParquetFile`.
-    """
+    """Opens a `pyarrow.parquet.ParquetFile`, and reports what is wrong with it inside the block."""
     check_input(path)
     with needs_extra("Reading .parquet files", "pyarrow", "parquet"):
         import pyarrow
@@ -33,11 +29,6 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 
 def rows_of(table: Any, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of an open file as dicts of Python's values.
-
-    Args:
-      table: from `open_parquet`.
-      columns: those that are read. Default: all.
-    """
+    """The rows of an open file as dicts of Python's values, of all columns or some."""
     for batch in table.iter_batches(batch_size=_ROWS, columns=columns):
         yield from batch.to_pylist()

@@ -36,20 +36,15 @@ _BLOCK = 1 << 17  # bytes
 
 
 def expand_files(patterns: str) -> list[Path]:
-    """The inputs that a flag such as `--input_file` names.
+    """The inputs that a flag such as `--input_file` names, each once, sorted within each pattern.
 
-    Args:
-      patterns: paths and globs, separated by commas: "books/*.txt,extra.jsonl.gz"; also "-" and
-        "tfds:NAME/CONFIG:SPLIT".
-
-    Returns:
-      Each input once, in the order of the patterns and sorted within each pattern.
+    Patterns are paths and globs, separated by commas ("books/*.txt,extra.jsonl.gz"), "-" and
+    "tfds:NAME/CONFIG:SPLIT".
 
     >>> expand_files("books/*.txt")
     [PosixPath('books/emma.txt'), PosixPath('books/ulysses.txt')]
     """
-    # The name of a file may contain commas and brackets. (Path.is_file raises an error for a list that is longer
-    # than a name may be; likewise `exists` and `is_dir` below.)
+    # The name of a file may contain commas and brackets.
     is_file = os.path.isfile(patterns)  # noqa: PTH113
     parts = [patterns] if is_file else [part.strip() for part in patterns.split(",")]
     files: dict[Path, None] = {}
@@ -159,9 +154,10 @@ class InputFile:
 
 def check_input(path: Path) -> None:
     """Raises InputError if `path` is a folder or does not exist."""
-    if path.is_dir():
-        raise InputError(f"Input files must be text files. {path} is a folder; write {path}/* for its files.")
-    if path != STANDARD_INPUT and not path.exists():
+    # Path.is_dir raises an error for a list of files that is longer than a name may be.
+    if os.path.isdir(path):  # noqa: PTH112
+        raise InputError(f"Input files must be files. {path} is a folder; write {path}/* for its files.")
+    if path != STANDARD_INPUT and not os.path.exists(path):  # noqa: PTH110
         raise InputError(f"There is no input file {path}.")
 
 
@@ -211,15 +207,7 @@ def _matches(pattern: str) -> list[Path]:
     found = [pattern] if exists else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     matches = [Path(name) for name in found if not Path(name).is_dir()]
     if not matches:
-        raise InputError(_no_match(pattern))
+        if exists or not glob.has_magic(pattern):
+            check_input(Path(pattern))
+        raise InputError(f"No file matches {pattern!r}. Check the path and the pattern.")
     return matches
-
-
-def _no_match(pattern: str) -> str:
-    if os.path.isdir(pattern):  # noqa: PTH112
-        return (
-            f"Input files must be files. {pattern} is a folder; write {pattern.rstrip('/')}/* for its files."
-        )
-    if glob.has_magic(pattern):
-        return f"No file matches {pattern!r}. Check the path and the pattern."
-    return f"There is no input file {pattern}."

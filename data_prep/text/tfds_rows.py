@@ -30,18 +30,10 @@ def dataset_and_split(name: str | Path) -> tuple[str, str | None]:
 
 
 def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
-    """The texts of one split, in the order of its files.
+    """The texts of one split, UTF-8, in the order of its files.
 
     Downloads and prepares the dataset unless it is in tensorflow-datasets' folder (TFDS_DATA_DIR, or
-    ~/tensorflow_datasets).
-
-    Args:
-      name: "tfds:wikipedia/20230601.en:train"; a version ("tfds:glue/sst2:2.0.0:train") and slices
-        ("tfds:imdb_reviews:train[:10%]") are allowed.
-      text_field: the feature that holds the text.
-
-    Yields:
-      UTF-8 text.
+    ~/tensorflow_datasets). Versions ("tfds:glue/sst2:2.0.0:train") and slices are allowed.
 
     >>> list(read_tfds("tfds:glue/sst2:validation[:1]", "sentence"))
     [b"it 's a charming and often affecting journey . "]
@@ -61,11 +53,7 @@ def read_tfds(name: str | Path, text_field: str) -> Iterator[bytes]:
 
 
 def open_tfds(dataset: str) -> tuple[Any, Any]:
-    """The package tensorflow-datasets and its builder of a dataset, which it downloads and prepares if necessary.
-
-    Args:
-      dataset: "glue/sst2" or "glue/sst2:2.0.0".
-    """
+    """The package and its builder of a dataset ("glue/sst2:2.0.0"), which it downloads if necessary."""
     with needs_extra(f"tfds:{dataset}", "tensorflow-datasets", "tfds"):
         import tensorflow_datasets as tfds
     return tfds, _builder(tfds, dataset)

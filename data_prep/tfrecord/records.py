@@ -24,11 +24,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def count_examples(paths: list[Path]) -> list[int]:
-    """Counts the records of each file from their headers, without reading the payloads.
-
-    Args:
-      paths: TFRecord files, plain or GZIP; a GZIP file is decompressed in memory.
-    """
+    """Counts the records of each file, plain or GZIP, from their headers, without reading the payloads."""
     return [_count(Path(path)) for path in paths]
 
 
@@ -42,9 +38,7 @@ def read_records(path: Path) -> Iterator[bytes]:
 def read_payloads(read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
     """Yields the payloads of an open TFRecord file; checks the lengths but not the payloads' own checksums.
 
-    Args:
-      read: returns the next bytes of the decompressed file, as many as asked for or all that are left.
-      name: names the file in errors.
+    `read` returns the next bytes of the decompressed file, as many as asked for or all that are left.
     """
     position = 0
     while header := read(_HEADER):

@@ -29,15 +29,14 @@ _PADDING = {"float32": b"\x00" * 4, "int64": b"\x00"}
 def serialize_examples(
     features: Mapping[str, Feature], columns: Mapping[str, Sequence[np.ndarray]]
 ) -> list[bytes]:
-    """Serializes examples; pads each feature that has a length to it with zeros.
+    """The bytes of each example that tf.train.Example's `SerializeToString(deterministic=True)` returns.
+
+    Each feature that has a length is padded to it with zeros.
 
     Args:
       features: name -> type and length, as in `schema.py`.
       columns: name -> one array for each example, of any numeric type, at most `length` long, and not
         empty if the length varies; integers must not be negative.
-
-    Returns:
-      For each example the bytes that tf.train.Example's `SerializeToString(deterministic=True)` returns.
 
     >>> serialize_examples({"x": Feature("int64", 3, "")}, {"x": [np.array([1, 300])]})[0].hex()
     '0a100a0e0a017812091a070a0501ac0200'
@@ -60,10 +59,7 @@ class FeatureValues(NamedTuple):
 
 
 def parse_example(record: bytes) -> dict[str, FeatureValues]:
-    """Parses a tf.train.Example.
-
-    Returns:
-      Name -> values; empty if the bytes are not a tf.train.Example.
+    """The features of a tf.train.Example by name; none if the bytes are something else.
 
     >>> parse_example(bytes.fromhex("0a100a0e0a017812091a070a0501ac0200"))
     {'x': FeatureValues(kind='int64_list', values=[1, 300, 0])}
@@ -80,13 +76,7 @@ def parse_example(record: bytes) -> dict[str, FeatureValues]:
 
 
 def varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """Encodes integers >= 0 as varints.
-
-    Args:
-      values: any integer type, [n].
-
-    Returns:
-      The bytes, and the offset of each integer in them followed by their number, int64 [n + 1].
+    """Integers >= 0 as varints, and the offset of each one in them, followed by their number, int64 [n + 1].
 
     >>> content, offsets = varints(np.array([5, 127, 128, 300]))
     >>> content.hex(" "), offsets

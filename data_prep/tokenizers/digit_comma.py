@@ -36,15 +36,7 @@ class DigitCommaTable(NamedTuple):
         return cls(np.array(splits, np.int32), ids, begins, ends)
 
     def expand(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Looks up the parts of pieces.
-
-        Args:
-          ids: int [N], the pieces.
-
-        Returns:
-          `parts` and `counts`: the parts' rows in the table, int [sum(counts)], and their number for each
-          piece, int [N].
-        """
+        """The rows of the parts of pieces, int [N], in the table, int [sum(counts)], and their counts, int [N]."""
         counts = self.splits[ids + 1] - self.splits[ids]
         first_out = np.cumsum(counts) - counts
         return np.arange(counts.sum()) + np.repeat(self.splits[ids] - first_out, counts), counts

@@ -8,13 +8,13 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from data_prep.errors import InputError
+from data_prep.files import as_record
 
 SIGMA = "Σ"
 # In parts, since the time to sort a run of marks, which are dropped, grows with the square of its length.
@@ -40,11 +40,7 @@ class Normalization:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str) -> "Normalization":
         """Reads the fields from a mapping, which may hold other names, too; a missing field gets its default."""
-        known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
-        for name, value in known.items():
-            if not isinstance(value, bool):
-                raise InputError(f"{source}: `{name}` must be true or false. Received {value!r}.")
-        return cls(**known)
+        return as_record(cls, dict(values), source)
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={str(value).lower()}" for name, value in asdict(self).items())

@@ -39,10 +39,9 @@ _MOST_BYTES = 64 << 20  # a limit for the tables, which have 2 million bytes
 
 
 def visible_characters(model: sentencepiece.SentencePieceProcessor) -> np.ndarray:
-    """The characters of plain text that the model's own normalization does not reduce to white space.
+    """Whether the model's own normalization leaves more than white space of a character, bool [code points].
 
-    Returns:
-      bool [code points]; its last entry, True, holds for all code points beyond it.
+    The last entry, True, holds for all code points beyond it.
     """
     invisible = [
         ord(c) for c, part in normalized_characters(model).items() if not part.replace(SPACE, "").strip()
@@ -142,13 +141,7 @@ def _check_arrays(path: Path) -> None:
 
 
 class Locator:
-    """Computes the offsets of pieces in the original texts.
-
-    Args:
-      model: the SentencePiece model.
-      normalization: from original to plain text.
-      rewriting: the digit-comma rule.
-      tables: the tables of the model and the normalization.
+    """Computes the offsets of pieces in the original texts; `rewriting` is the digit-comma rule.
 
     Attributes:
       visible: bool [code points], from `visible_characters`.
@@ -172,12 +165,7 @@ class Locator:
     def locate(
         self, originals: Sequence[str], plain: Sequence[str], encoded: Sequence[list[int]]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ids and offsets of a batch.
-
-        Args:
-          originals: B texts.
-          plain: the texts, normalized.
-          encoded: for each of the B plain texts `pieces_of` the model's encoding.
+        """Ids and offsets of a batch: of B texts, these normalized, and `pieces_of` the model's encoding of each.
 
         Returns:
           ids, int32 [pieces of all texts]; their offsets, int32 [pieces of all texts, 2]; and the splits between

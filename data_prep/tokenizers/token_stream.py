@@ -13,13 +13,9 @@ Output = Literal["ids", "pieces", "offsets"]
 
 
 def tokenize_stream(tokenizer: Tokenizer, source: BinaryIO, sink: BinaryIO, output: Output = "ids") -> None:
-    """Writes a JSON array for each line, as soon as the line has arrived.
+    """Writes a JSON array of ids, pieces or [begin, end] in characters for each line, as soon as it has arrived.
 
-    Args:
-      tokenizer: encodes the lines.
-      source: UTF-8 text; only "\\n" ends a line.
-      sink: receives one array per line.
-      output: the elements: ids, pieces as strings, or [begin, end] in characters of the line.
+    Only "\\n" ends a line. Those before one that is not UTF-8 are written.
     """
     for texts in arriving_lines(source):
         arrays = (json.dumps(array, ensure_ascii=False) + "\n" for array in _encode(tokenizer, texts, output))

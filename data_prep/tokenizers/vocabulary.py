@@ -111,11 +111,7 @@ def normalization_file(vocabulary: str | os.PathLike) -> Path:
 
 
 def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
-    """The normalization in the file beside a vocabulary: ours, or Hugging Face's tokenizer_config.json.
-
-    Returns:
-      None if neither file exists.
-    """
+    """The normalization in the file beside a vocabulary: ours, or Hugging Face's tokenizer_config.json, if any."""
     path, ours = Path(vocabulary), normalization_file(vocabulary)
     if ours.is_file():
         return Normalization.from_dict(read_json_object(ours), str(ours))

@@ -38,9 +38,8 @@ _NUM_SYMBOLS = len(("<pad>", "<unk>", *CONTROL_SYMBOLS, *USER_SYMBOLS))
 def train_vocabulary(settings: VocabularySettings) -> Path:
     """Trains a unigram vocabulary and measures it; the same text and settings give the same bytes.
 
-    Returns:
-      The path of the SentencePiece model, PREFIX.model; PREFIX.vocab and PREFIX.report.json (a
-      VocabularyReport) are beside it.
+    Returns the path of the SentencePiece model, PREFIX.model; PREFIX.vocab and PREFIX.report.json (a
+    VocabularyReport) are beside it.
     """
     _check(settings)
     normalization = Normalization(settings.do_lower_case, settings.keep_accents)
@@ -69,11 +68,7 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
 
 
 def report_file(model_file: Path) -> Path:
-    """The path of a vocabulary's report.
-
-    >>> report_file(Path("vocab/30k.model"))
-    PosixPath('vocab/30k.report.json')
-    """
+    """The path of a vocabulary's report: vocab/30k.report.json beside vocab/30k.model."""
     return model_file.with_name(model_file.name.removesuffix(".model") + ".report.json")
 
 
@@ -86,9 +81,7 @@ def read_report(model_file: Path) -> VocabularyReport:
 class Reservoir:
     """A uniform sample of a stream, holding no more than the sample (Vitter's algorithm R).
 
-    Args:
-      size: largest number of items to keep; a shorter stream is kept in its order.
-      rng: source of the draws.
+    A stream of no more than `size` items is kept in its order.
 
     Attributes:
       sample: the items kept so far.
@@ -233,15 +226,15 @@ def _check_replaced(settings: VocabularySettings) -> None:
     model_file = Path(f"{settings.output_prefix}.model")
     if settings.overwrite or not model_file.exists():
         return
-    report = report_file(model_file)
-    stored = read_json_object(report) if report.exists() else {}
-    old = as_record(dict[str, Any], stored.get("settings", {}), report)
+    if not report_file(model_file).exists():
+        raise InputError(f"{model_file} is no vocabulary of this command. Name another --output_prefix.")
+    old = read_report(model_file)
     changed = [
-        f"--{name}={old.get(name, 'unknown')}, not {value}"
+        f"--{name}={old.settings.get(name)}, not {value}"
         for name, value in _trained_with(settings).items()
-        if old.get(name) != value
+        if old.settings.get(name) != value
     ]
-    had_eval_file = stored.get("measured_on") == _EVAL_FILE
+    had_eval_file = old.measured_on == _EVAL_FILE
     if had_eval_file != (settings.eval_file is not None):  # without one, training holds some sentences out
         changed.append("--eval_file, not without" if had_eval_file else "no --eval_file, which is given now")
     if changed:

@@ -80,13 +80,6 @@ def test_properties(a, b, settings, seed, swapped):
         assert predicted[word == number].all()
 
 
-@given(segments, segments, all_settings, seeds)
-def test_same_seed_same_example(a, b, settings, seed):
-    first, second = build(a, b, settings, seed), build(a, b, settings, seed)
-    assert first.input_ids.tolist() == second.input_ids.tolist()
-    assert first.masked_lm_positions.tolist() == second.masked_lm_positions.tolist()
-
-
 def test_words_of_one_piece_spend_the_whole_budget():
     settings = MaskingSettings(max_predictions_per_seq=77)
     for seed in range(50):
@@ -96,24 +89,18 @@ def test_words_of_one_piece_spend_the_whole_budget():
 
 @pytest.mark.parametrize(
     ("tokens", "prob", "most", "budget"),
-    [(512, 0.15, 77, 77), (128, 0.15, 20, 19), (128, 0.15, 10, 10), (5, 0.01, 20, 1), (512, 0.15, 20, 20)],
+    [(512, 0.15, 77, 77), (128, 0.15, 20, 19), (128, 0.15, 10, 10), (5, 0.01, 20, 1)],
 )
 def test_budget(tokens, prob, most, budget):
     assert prediction_budget(tokens, MaskingSettings(most, prob)) == budget
+    assert prediction_budget(200, MaskingSettings(77)) == 30, "15% is usual"
 
 
-def test_the_usual_share_is_15_percent():
-    assert prediction_budget(200, MaskingSettings(77)) == 30
-
-
-@pytest.mark.parametrize("ngram", [0, 513])
-def test_lengths_of_spans_that_are_refused(ngram):
-    with pytest.raises(InputError, match=f"--ngram must be from 1 to 512. Received {ngram}."):
-        MaskingSettings(20, ngram=ngram)
-
-
-def test_the_longest_and_the_shortest_span():
+def test_lengths_of_spans_that_are_refused():
     assert [MaskingSettings(20, ngram=ngram).cumulative.shape for ngram in (1, 512)] == [(2, 1), (513, 512)]
+    for ngram in (0, 513):
+        with pytest.raises(InputError, match=f"--ngram must be from 1 to 512. Received {ngram}."):
+            MaskingSettings(20, ngram=ngram)
 
 
 def test_longer_spans_are_more_frequent_on_request():
@@ -128,31 +115,6 @@ def test_ngram_lengths_are_renormalised_where_fewer_words_are_left():
     assert np.diff(cumulative[3], prepend=0) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
     assert np.diff(cumulative[2], prepend=0) == pytest.approx([2 / 3, 1 / 3, 0])
     assert np.diff(cumulative[1], prepend=0) == pytest.approx([1, 0, 0])
-
-
-@pytest.mark.very_slow
-def test_distributions():
-    """n-gram lengths while the budget allows all, 80/10/10, and equal probabilities for all words."""
-    settings = MaskingSettings(max_predictions_per_seq=60, masked_lm_prob=0.01, ngram=3)
-    lengths: collections.Counter = collections.Counter()
-    kinds: collections.Counter = collections.Counter()
-    # é and 5 alternate. A random token differs from the original in 10 of 11 cases.
-    a = [13, 14] * 1000
-    for seed in range(300):
-        example = build(a, [5] * 1000, settings, seed)
-        pieces = [PIECES[i] for i in [CLS, *a, SEP, *[5] * 1000, SEP]]
-        *_, spans = reference.mask(pieces, PIECES[5:], 0.01, 60, 3, np.random.default_rng(seed))
-        assert sorted(chain.from_iterable(spans)) == example.masked_lm_positions.tolist()
-        lengths.update(len(span) for span in spans[:-2])  # the budget truncates the last spans
-        received = example.input_ids[example.masked_lm_positions]
-        kinds["mask"] += int((received == MASK).sum())
-        kinds["same"] += int((received == example.masked_lm_ids).sum())
-        kinds["all"] += len(received)
-    total = sum(lengths.values())
-    assert [lengths[n] / total for n in (1, 2, 3)] == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.015)
-    assert kinds["mask"] / kinds["all"] == pytest.approx(0.8, abs=0.015)
-    # Kept, and a random replacement that happened to be the same piece.
-    assert kinds["same"] / kinds["all"] == pytest.approx(0.1 + 0.1 / 11, abs=0.015)
 
 
 def test_spans_do_not_cross_the_separator():

@@ -1,7 +1,5 @@
 """WordPiece as TensorFlow ops equals the class on every line."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +10,7 @@ from data_prep.errors import InputError
 from data_prep.in_graph.wordpiece_tokenizer import GraphWordPieceTokenizer
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS, WordPieceTokenizer
-from data_prep.tokenizers.words import CharKind, character_kinds
+from tests.data_prep.in_graph.test_albert_in_graph import check_equal_encodings
 from tests.data_prep.nasty import LINES, texts
 from tests.data_prep.wordpieces import vocab_file
 
@@ -28,40 +26,13 @@ ODD = [
     "\u037e \u1fef \u2126 \u212b \ue000 \U000e0100a a\U000e0100b \U000e0041",
 ]
 # Every kind of character that the rules distinguish.
-WORDS = ["captain", "Transformers", "UNAFFABLE", "cafés", "Cafe\u0301s", "naïve", "İl", "ΟΔΟΣ", "ﬁre", "ß"]
-WORDS += [
-    "300",
-    "5",
-    "3,000",
-    "1987",
-    "￥５",
-    "京",
-    "我喜欢",
-    "北京",
-    "龘",
-    "が",
-    "한국어",
-    "，",
-    "。",
-    "「在」",
-]
-WORDS += [
-    "😀",
-    "👨\u200d👩",
-    "🇩🇪",
-    "$",
-    "^",
-    "[MASK]",
-    "##s",
-    "'s",
-    "-",
-    "…",
-    "\x00",
-    "\x1c",
-    "\u200b",
-    "\ufeff",
-]
-WORDS += ["\u0301", "\ufffd", "b" * 210, "e\u0301\x01\u0302", "\u302e\u1b44", "\t", "\u3000", "\u2028"]
+WORDS = [
+    "captain", "Transformers", "UNAFFABLE", "cafés", "Cafe\u0301s", "naïve", "İl", "ΟΔΟΣ", "ﬁre", "ß", "300", "5",
+    "3,000", "1987", "￥５", "京", "我喜欢", "北京", "龘", "が", "한국어", "，", "。", "「在」", "😀",
+    "👨\u200d👩", "🇩🇪",
+    "$", "^", "[MASK]", "##s", "'s", "-", "…", "\x00", "\x1c", "\u200b", "\ufeff", "\u0301", "\ufffd", "b" * 210,
+    "e\u0301\x01\u0302", "\u302e\u1b44", "\t", "\u3000", "\u2028",
+]  # fmt: skip
 
 
 def mixed_lines(count: int) -> list[str]:
@@ -73,18 +44,6 @@ def mixed_lines(count: int) -> list[str]:
     ]
 
 
-def check_equal(both, lines):
-    tokenizer, graph = both
-    located = graph.tokenize_with_offsets(lines)
-    ids, begins, ends = (part.to_list() for part in located)
-    assert graph.tokenize(lines).to_list() == ids
-    for i, (line, encoding) in enumerate(zip(lines, tokenizer.encode_batch_with_offsets(lines), strict=True)):
-        assert ids[i] == encoding.ids.tolist(), repr(line)
-        bytes_before = np.cumsum([0, *(len(character.encode()) for character in line)])
-        expected = bytes_before[encoding.offsets].tolist()
-        assert expected == list(map(list, zip(begins[i], ends[i], strict=True))), repr(line)
-
-
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def both(request, vocab_file):
     tokenizer = WordPieceTokenizer(vocab_file, Normalization(do_lower_case=request.param))
@@ -93,9 +52,9 @@ def both(request, vocab_file):
 
 @pytest.mark.slow
 def test_equals_the_class(both):
-    check_equal(both, LINES + ODD)
+    check_equal_encodings(*both, LINES + ODD)
     for line in LINES + ODD:
-        check_equal(both, [line])
+        check_equal_encodings(*both, [line])
     graph = both[1]
     assert graph.tokenize(tf.zeros([0], tf.string)).to_list() == []
     assert graph.tokenize_with_offsets(tf.zeros([0], tf.string)).begins.to_list() == []
@@ -103,14 +62,14 @@ def test_equals_the_class(both):
 
 @pytest.mark.slow
 def test_equals_the_class_on_mixed_lines(both):
-    check_equal(both, mixed_lines(2000))
+    check_equal_encodings(*both, mixed_lines(2000))
 
 
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(st.one_of(texts(60), st.text()), min_size=1, max_size=4))
 def test_equals_the_class_on_any_text(both, lines):
-    check_equal(both, [line.encode("utf-8", "replace").decode() for line in lines])
+    check_equal_encodings(*both, [line.encode("utf-8", "replace").decode() for line in lines])
 
 
 @pytest.mark.very_slow
@@ -118,27 +77,8 @@ def test_equals_the_class_on_every_character(both):
     """Between letters, to show whether a character separates them, is dropped, or stays."""
     characters = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
     lines = ["".join(f"a{c}b " for c in characters[i : i + 500]) for i in range(0, 0x32000, 500)]
-    lines += [
-        "".join(f"a{c}b " for c in characters[0xE0000 - 0x800 : 0xE0200 - 0x800])
-    ]  # planes without letters
-    check_equal(both, lines)
-
-
-def test_the_table_covers_all_special_characters():
-    kinds = character_kinds()
-    expected = {
-        " ": CharKind.SPACE,
-        "\t": CharKind.SPACE,
-        "\x0b": CharKind.DROPPED,
-        "\ufffd": CharKind.DROPPED,
-        "京": CharKind.CHINESE,
-        "$": CharKind.PUNCTUATION,
-        "。": CharKind.PUNCTUATION,
-        "\u0301": CharKind.ACCENT,
-        "\u302e": CharKind.REORDERED,
-    }
-    assert {c: kinds[ord(c)] for c in expected} == expected
-    assert kinds[ord("が")] == kinds[ord("a")] == kinds[-1] == CharKind.IN_WORD
+    tags = characters[0xE0000 - 0x800 : 0xE0200 - 0x800]  # planes without letters
+    check_equal_encodings(*both, [*lines, "".join(f"a{c}b " for c in tags)])
 
 
 def test_broken_utf8_is_dropped(both):
@@ -154,7 +94,7 @@ def test_blank_lines_in_the_vocabulary(tmp_path):
     path.write_text("\n".join([*SYMBOLS, "", "a", "", "##a", ""]), encoding="utf-8")
     tokenizer = WordPieceTokenizer(path)
     graph = GraphWordPieceTokenizer(tokenizer)
-    check_equal((tokenizer, graph), ["aaa a", "b"])
+    check_equal_encodings(tokenizer, graph, ["aaa a", "b"])
     assert graph.tokenize(["aaa"]).to_list() == [[6, 8, 8]]
 
 
@@ -163,37 +103,3 @@ def test_pieces_too_long_for_the_graph(tmp_path):
     path.write_text("\n".join([*SYMBOLS, "京" * 86]), encoding="utf-8")
     with pytest.raises(InputError, match="at most 256 bytes. .*vocab.txt has '京"):
         GraphWordPieceTokenizer(WordPieceTokenizer(path))
-
-
-@pytest.mark.slow
-def test_a_wordpiece_export_needs_no_files(both, tmp_path):
-    tokenizer, graph = both
-    tf.saved_model.save(graph, str(tmp_path / "export"))
-    (tmp_path / "export").rename(tmp_path / "elsewhere")
-    check_equal((tokenizer, tf.saved_model.load(str(tmp_path / "elsewhere"))), LINES)
-
-
-@pytest.mark.very_slow
-def test_ten_thousand_real_lines(real_model_file, tmp_path):
-    """Novels, questions and reviews, with a vocabulary of their characters, some prefixes and some suffixes."""
-    data = real_model_file.parents[1]
-    files = sorted(
-        [*data.glob("multilingual/*/*.txt"), *data.glob("books_en/*.md"), *data.glob("glue/*/*.tsv")]
-    )
-    lines = [
-        line
-        for file in files
-        for line in file.read_text("utf-8", errors="replace").split("\n")[:: 1 + len(files) // 8][:800]
-    ]
-    for file in sorted(data.glob("multilingual/*/*.squad.json")):
-        for article in json.loads(file.read_text("utf-8"))["data"]:
-            lines += [paragraph["context"] for paragraph in article["paragraphs"]]
-    lines = lines[:: max(1, len(lines) // 10_000)]
-    assert len(lines) >= 10_000
-    words = [word[:20] for word in " ".join(lines).lower().split()]
-    pieces = {c for word in words for c in word} | {word[:3] for word in words} | set(words[::7])
-    pieces |= {f"##{word[-3:]}" for word in words} | {f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"}
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(dict.fromkeys([*SYMBOLS, *sorted(pieces - set(SYMBOLS))])), encoding="utf-8")
-    tokenizer = WordPieceTokenizer(path)
-    check_equal((tokenizer, GraphWordPieceTokenizer(tokenizer)), lines)

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 
-import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,14 +26,8 @@ __all__ = ["vocab_file"]
 @pytest.fixture(scope="module")
 def prepared(story, model_file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
-    settings = PrepareSettings(
-        input_file=str(story),
-        output_file=str(folder / "train.tfrecord"),
-        spm_model_file=str(model_file),
-        num_shards=2,
-        max_seq_length=48,
-        dupe_factor=20,
-    )
+    flags = {"num_shards": 2, "max_seq_length": 48, "dupe_factor": 20}
+    settings = PrepareSettings(str(story), f"{folder}/train.tfrecord", str(model_file), **flags)
     prepare(settings, show_progress=False)
     return folder
 
@@ -89,32 +82,25 @@ def small_example() -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.parametrize("copies", [1, 3])
 @pytest.mark.parametrize("with_boundary", [True, False])
-def test_counts_by_hand(with_boundary):
+def test_counts_by_hand(with_boundary, copies):
     starts_word = np.ones(30, bool)
     starts_word[[0, 9]] = False
     stats = ExampleStats(4, starts_word)
     example = small_example()
     if not with_boundary:
         del example["token_boundary"]
-    stats.add(example)
-    assert (stats.examples, stats.tokens, stats.masked, stats.max_seq_length) == (1, 9, 4, 11)
+    for _ in range(2):
+        stats.add({name: np.repeat(values, copies, axis=0) for name, values in example.items()})
+    n = 2 * copies
+    assert (stats.examples, stats.tokens, stats.masked, stats.max_seq_length) == (n, 9 * n, 4 * n, 11)
     assert stats.lengths.nonzero()[0].tolist() == [9]
     assert stats.masked_shares.nonzero()[0].tolist() == [44]
-    assert stats.replaced.tolist() == [2, 1, 1]
-    assert stats.runs.tolist() == [0, 1, 1, 0, 0]
-    assert stats.labels.tolist() == [0, 1]
-
-
-def test_counts_add_up():
-    one, two = ExampleStats(4, np.ones(30, bool)), ExampleStats(4, np.ones(30, bool))
-    example = small_example()
-    for _ in range(3):
-        one.add(example)
-    two.add({name: np.repeat(values, 3, axis=0) for name, values in example.items()})
-    for name in ("lengths", "masked_shares", "originals", "runs", "replaced", "labels"):
-        assert getattr(one, name).tolist() == getattr(two, name).tolist()
-    assert stats_table(one).row_count == stats_table(two).row_count
+    assert stats.originals.nonzero()[0].tolist() == [9, 10, 11, 20]
+    assert stats.replaced.tolist() == [2 * n, n, n]
+    assert stats.runs.tolist() == [0, n, n, 0, 0]
+    assert stats.labels.tolist() == [0, n]
 
 
 @pytest.mark.slow
@@ -134,7 +120,11 @@ def column(output, number):
 
 
 def test_the_rules_are_those_of_the_settings(prepared):
-    usual = column(inspected(prepared / "train*", stats=True), 2)
+    output = inspected(prepared / "train*", stats=True)
+    found, usual = (column(output, number) for number in (1, 2))
+    for name, share, most in (("become [MASK]", 80, 4), ("masked tokens", 15, 1), ("swapped", 50, 8)):
+        assert float(found[name].rstrip("%")) == pytest.approx(share, abs=most)
+    assert re.fullmatch(r"\d+%, 15%, 1\d%", found["in an example: lowest, median, highest"])
     names = [name for name in usual if name.startswith("masked runs")]
     assert [usual[name] for name in names] == ["54.5% *", "27.3% *", "18.2% *", "0.0% *"]
     assert (usual["masked tokens"], usual["swapped"]) == ("15%, at most P", "50%")
@@ -154,18 +144,6 @@ def test_the_rules_are_those_of_the_settings(prepared):
     longer = rules(ngram=5, favor_shorter_ngram=False)  # 1/5, 1/4, 1/3, and 1/2 and 1
     assert [longer[name] for name in names] == ["8.8% *", "10.9% *", "14.6% *", "65.7% *"]
     assert {rules(do_whole_word_mask=False)[name] for name in names} == {""}
-
-
-def test_stats_of_real_files(prepared):
-    found = column(inspected(prepared / "train*", stats=True), 1)
-    assert float(found["become [MASK]"].rstrip("%")) == pytest.approx(80, abs=4)
-    assert float(found["masked tokens"].rstrip("%")) == pytest.approx(15, abs=1)
-    assert float(found["swapped"].rstrip("%")) == pytest.approx(50, abs=8)
-    low, median, high = (
-        int(s.rstrip("%")) for s in found["in an example: lowest, median, highest"].split(", ")
-    )
-    assert 0 <= low <= median <= high <= 25
-    assert median == pytest.approx(15, abs=2)
 
 
 @pytest.mark.slow
@@ -227,12 +205,7 @@ def test_chunks_are_shown_with_their_sentences(chunks, tokenizer):
     sentence = "".join(tokenizer.pieces[i] for i in ids[: starts[0]]).replace("▁", " ")
     assert f"│ 1 {sentence}" in output
     assert "matches its manifest" in output
-    total = sum(
-        len(tf.train.Example.FromString(r).features.feature["input_ids"].int64_list.value)
-        for r in records(chunks)
-    )
-    assert f"{len(records(chunks)):,} chunks, {total:,} tokens" in output
-    assert "drawn in training" in output
+    assert f"{len(records(chunks)):,} chunks, " in output and "drawn in training" in output
 
 
 @pytest.mark.parametrize(
@@ -263,19 +236,10 @@ def test_wrong_chunks_are_found(chunks, model_file, tmp_path, feature, values, m
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"input_ids": [(3, 100)]},
-            "`input_ids` must be at least 0 and below 100, .* record 1 has 100 at place 3",
-        ),
-        ({"input_ids": [(0, -1)]}, "`input_ids` must be at least 0 and below 100, .* has -1"),
-        (
-            {"masked_lm_ids": [(0, 7000)]},
-            "`masked_lm_ids` must be at least 0 and below 100.* record 1 has 7000",
-        ),
-        (
-            {"masked_lm_positions": [(0, 48)]},
-            "`masked_lm_positions` must be the position of a token.* has 48",
-        ),
+        ({"input_ids": [(3, 100)]}, "`input_ids` must be at least 0 and below 100, .* 1 has 100 at place 3"),
+        ({"input_ids": [(0, -1)]}, "`input_ids` .* has -1"),
+        ({"masked_lm_ids": [(0, 7000)]}, "`masked_lm_ids` .* record 1 has 7000"),
+        ({"masked_lm_positions": [(0, 48)]}, "`masked_lm_positions` must be the position of a token"),
         ({"input_mask": [(1, 0)]}, "`input_mask` must be 1 for the tokens and then 0"),
         ({"segment_ids": [(1, 2)]}, "`segment_ids` must be 0 or 1"),
         ({"next_sentence_labels": [(0, 3)]}, "`next_sentence_labels` must be 0 or 1"),
@@ -306,14 +270,8 @@ def test_negative_ids_without_a_vocabulary(folder, capsys):
 
 @pytest.mark.slow
 def test_an_empty_shard_is_right_if_its_manifest_counts_none(story, model_file, tmp_path):
-    settings = PrepareSettings(
-        str(story),
-        str(tmp_path / "train.tfrecord"),
-        str(model_file),
-        num_shards=60,
-        max_seq_length=512,
-        masking="dynamic",
-    )
+    flags = {"num_shards": 60, "max_seq_length": 512, "masking": "dynamic"}
+    settings = PrepareSettings(str(story), f"{tmp_path}/train.tfrecord", str(model_file), **flags)
     manifest = prepare(settings, show_progress=False)
     empty = [shard.file for shard in manifest.shards if not shard.examples]
     assert 0 < len(empty) < 60
@@ -330,17 +288,6 @@ def test_an_empty_shard_is_right_if_its_manifest_counts_none(story, model_file, 
         ExampleFiles.read(files)
 
 
-def test_renamed_shards_keep_their_manifest(folder):
-    for number, path in enumerate(sorted(folder.glob("train*"))):
-        path.rename(folder / f"renamed-{number}")
-    output = inspected(folder / "renamed*", verify=True, num_examples=1)
-    assert output.count("matches its manifest") == 2
-    assert "[CLS]" in output, "the vocabulary is found"
-    damage(folder / "renamed-1")
-    with pytest.raises(InputError, match="1 are damaged .* 1 more are missing"):
-        inspected(folder / "renamed*", verify=True)
-
-
 def damage(path):
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 2] ^= 1
@@ -353,7 +300,7 @@ def damage(path):
         (lambda path: path.write_bytes(path.read_bytes()[:-3]), r"must have \d+ bytes.* It has \d+"),
         (lambda path: write(path, records(path)[:-1]), r"must have \d+ bytes"),
         (lambda path: path.unlink(), "is in the manifest but does not exist"),
-        (damage, "damaged after record|must have the CRC-32C"),
+        (damage, "must have the CRC-32C"),
     ],
 )
 def test_verify_compares_with_the_manifest(folder, capsys, change, message):
@@ -367,31 +314,15 @@ def test_verify_compares_with_the_manifest(folder, capsys, change, message):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_checksums_in_the_manifest(folder, right):
-    path = folder / "train.tfrecord-00000-of-00002"
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["shards"][0]["crc32c"] = f"{google_crc32c.value(path.read_bytes()) ^ (not right):08x}"
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    if right:
-        assert "ok " in inspected(path, verify=True)
-        return
-    with pytest.raises(InputError, match="Of 1 files 1 are damaged"):
-        inspected(path, verify=True)
-
-
 def test_damaged_records_are_found_without_a_manifest(folder):
     (folder / "manifest.json").unlink()
     path = folder / "train.tfrecord-00000-of-00002"
     damage(path)
-    with pytest.raises(InputError, match="damaged after record 0, before record 512: corrupted record at"):
-        list(read_batches(path))
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(InputError, match="damaged after record 0"):
-        list(read_batches(path))
-    path.write_bytes(gzip.compress(b"Plain text." * 99)[:-12])
-    with pytest.raises(InputError, match="damaged after record 0"):
-        list(read_batches(path))
+    raw = path.read_bytes()
+    for damaged in (raw, raw[:-3], gzip.compress(b"Plain text." * 99)[:-12]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="damaged after record 0, before record 512: "):
+            list(read_batches(path))
 
 
 def test_other_files(tmp_path, model_file):
@@ -428,19 +359,3 @@ def test_bad_settings(folder, capsys):
     (folder / "manifest.json").write_text("{}")
     assert main(["inspect", files, "--verify"]) == 2
     assert "is not a manifest of `albert prepare`" in capsys.readouterr().err
-
-
-def test_files_of_model_garden(prepared, model_file, tmp_path):
-    names = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
-    renamed = []
-    for record in records(prepared / "train.tfrecord-00000-of-00002"):
-        example = tf.train.Example.FromString(record)
-        features = example.features.feature
-        for old, new in names.items():
-            features[new].CopyFrom(features.pop(old))
-        del features["token_boundary"]
-        renamed.append(example.SerializeToString())
-    write(tmp_path / "garden", renamed)
-    output = inspected(tmp_path / "garden", spm_model_file=str(model_file), num_examples=1, verify=True)
-    assert "[CLS]" in output
-    assert f"ok     {tmp_path}/garden: {len(renamed):,} examples" in output

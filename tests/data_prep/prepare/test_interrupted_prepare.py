@@ -3,9 +3,9 @@
 import dataclasses
 import errno
 import fcntl
-import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from albert_cli.cli import main
 from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare import local, unfinished
@@ -142,39 +141,12 @@ def test_finished_work_is_not_done_again(settings, expected, small_parts, monkey
 
 
 @pytest.mark.slow
-def test_finished_shards_are_kept(settings, expected, small_parts, monkeypatch):
-    """The disk fills up while the second shard is written."""
-    merge_shard = local.merge_shard
-
-    def full(sources, path):
-        if path.name == "shard-00001":
-            path.write_bytes(b"half")
-            raise OSError(28, "No space left on device")
-        return merge_shard(sources, path)
-
-    monkeypatch.setattr(local, "merge_shard", full)
-    with pytest.raises(
-        InputError, match="No space left on device. Finished work is kept; free some space and run"
-    ):
-        prepare(settings, show_progress=False)
-    first = folder(settings) / "train.tfrecord-00000-of-00002"
-    assert contents(folder(settings)) == {first.name: expected[first.name]}
-    written = first.stat().st_mtime_ns
-    monkeypatch.setattr(local, "merge_shard", merge_shard)
-    prepare(settings, show_progress=False)
-    assert first.stat().st_mtime_ns == written
-    assert without_manifest(contents(folder(settings))) == expected
-
-
-@pytest.mark.slow
-def test_a_limit_on_file_size_is_an_input_error(settings):
+def test_a_limit_on_file_size_keeps_finished_work(settings):
     """The limit of the system stands in for a full disk; an incomplete part never counts as complete."""
     limited = ["bash", "-c", 'ulimit -f 40; exec "$@"', "-", *command(settings)]
     run = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 2
-    assert run.stderr.startswith("albert: The disk needs space")
-    assert "File too large" in run.stderr
-    assert "Traceback" not in run.stderr
+    assert re.fullmatch("albert: The operating system refused .*File too large.\n", run.stderr)
     assert list(folder(settings).glob("*")) == [folder(settings) / ".train.tfrecord.scratch"]
 
 
@@ -241,23 +213,11 @@ def test_a_run_killed_while_it_deletes_its_folder_leaves_nothing_to_resume(
 
 @pytest.mark.slow
 def test_files_that_a_power_failure_left_empty(settings, expected, small_parts, monkeypatch):
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(local.Manifest, "write", interrupt)
+    for ngram, name in ((1, "plan.json"), (3, "000001.json")):  # without its plan, work is never resumed
+        leave_unfinished(dataclasses.replace(settings, ngram=ngram), monkeypatch)
+        (folder(settings) / ".train.tfrecord.scratch" / name).write_bytes(b"")
         prepare(settings, show_progress=False)
-    scratch = folder(settings) / ".train.tfrecord.scratch"
-    for name in ("shard-00000.json", "000001.json"):
-        (scratch / name).write_bytes(b"")
-    (folder(settings) / "train.tfrecord-00000-of-00002").unlink()
-    prepare(settings, show_progress=False)
-    assert without_manifest(contents(folder(settings))) == expected
-
-
-@pytest.mark.slow
-def test_a_plan_that_a_power_failure_left_empty(settings, expected, small_parts, monkeypatch):
-    leave_unfinished(dataclasses.replace(settings, ngram=1), monkeypatch)
-    (folder(settings) / ".train.tfrecord.scratch" / "plan.json").write_bytes(b"")
-    prepare(settings, show_progress=False)
-    assert without_manifest(contents(folder(settings))) == expected
+        assert without_manifest(contents(folder(settings))) == expected
 
 
 def leave_unfinished(settings, monkeypatch, at="_write_shards"):
@@ -354,32 +314,6 @@ def a_worker_of(pid):
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     (worker, *_) = [c for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
     return int(worker)
-
-
-@pytest.mark.slow
-def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path, small_parts, capsys):
-    """The error names file and place, finished work is kept, and a good copy is enough to resume."""
-    lines = Path(settings.input_file).read_bytes().split(b"\n\n")
-    for number, part in enumerate((lines[:100], lines[100:200], lines[200:])):
-        (tmp_path / f"part{number}.txt.gz").write_bytes(gzip.compress(b"\n\n".join(part) + b"\n\n"))
-    good = (tmp_path / "part1.txt.gz").read_bytes()
-    (tmp_path / "part1.txt.gz").write_bytes(good[:2000] + b"\xff" * 100 + good[2100:])
-    globbed = dataclasses.replace(settings, input_file=f"{tmp_path}/part*.txt.gz")
-
-    flags = [f"--{name}={value}" for name, value in dataclasses.asdict(globbed).items() if value is not None]
-    flags = [flag for flag in flags if "=True" not in flag]
-    assert main(["prepare", *flags]) == 2
-    message = capsys.readouterr().err
-    assert (
-        f"{tmp_path}/part1.txt.gz is not a complete .gz file: it is damaged or cut off at or before byte"
-        in message
-    )
-    assert list((folder(settings) / ".train.tfrecord.scratch").glob("0*.json"))
-    assert not list(folder(settings).glob("train.tfrecord-*"))
-
-    (tmp_path / "part1.txt.gz").write_bytes(good)
-    assert main(["prepare", *flags]) == 0
-    assert without_manifest(contents(folder(settings))) == expected
 
 
 def test_a_file_system_without_locks(tmp_path, monkeypatch):

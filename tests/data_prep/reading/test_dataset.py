@@ -11,6 +11,7 @@ from data_prep.errors import InputError
 from data_prep.examples.document_examples import serialize_batch
 from data_prep.examples.masking import MaskedExample
 from data_prep.examples.prepare_flags import PrepareSettings
+from data_prep.inspection.example_batches import read_batches
 from data_prep.prepare.local import prepare
 from data_prep.reading import example_files
 from data_prep.reading.dataset import pretraining_dataset
@@ -65,15 +66,6 @@ def equal_files(tmp_path_factory):
     return [write(folder / str(first), map(record, range(first, first + 5))) for first in (10, 20, 30, 40)]
 
 
-def read(path, max_seq_length, max_predictions_per_seq, vocab_size) -> ExampleFiles:
-    return ExampleFiles.read(
-        [path],
-        vocab_size=vocab_size,
-        max_seq_length=max_seq_length,
-        max_predictions_per_seq=max_predictions_per_seq,
-    )
-
-
 def stream(files, take=None, batch_size=4, window=5, **options):
     """Numbers of the examples, batch by batch."""
     dataset = pretraining_dataset(
@@ -86,25 +78,12 @@ def context(num_hosts, host):
     return tf.distribute.InputContext(num_hosts, host)
 
 
-BATCH = {
-    "input_ids",
-    "input_mask",
-    "token_type_ids",
-    "masked_lm_positions",
-    "masked_lm_ids",
-    "masked_lm_weights",
-    "sentence_order",
-    "sentence_order_weights",
-}
-
-
 def joined(lists):
     return list(chain.from_iterable(lists))
 
 
 def test_a_batch(files):
-    dataset = pretraining_dataset(ExampleFiles.read(files), batch_size=2)
-    batch = next(iter(dataset))
+    batch = next(iter(pretraining_dataset(files, batch_size=2)))
     expected = {
         "input_ids": [[2, 10, 7, 3, 4, 3, 0, 0, 0, 0], [2, 11, 7, 3, 4, 3, 0, 0, 0, 0]],
         "input_mask": [[1] * 6 + [0] * 4] * 2,
@@ -116,9 +95,6 @@ def test_a_batch(files):
         "sentence_order_weights": [1.0, 1.0],
     }
     assert {name: values.numpy().tolist() for name, values in batch.items()} == expected
-    for name, spec in dataset.element_spec.items():
-        assert spec.dtype == (tf.float32 if name.endswith("_weights") else tf.int32)
-        assert spec.shape == batch[name].shape, "static shapes, which TPUs need"
 
 
 def test_evaluation_reads_everything_once_in_order(files):
@@ -246,44 +222,35 @@ def test_one_string_or_path_is_read_as_a_flag(files):
         ExampleFiles.read(f"{folder}/x*")
 
 
-@pytest.mark.slow
-def test_batches_from_paths(files):
-    expected = stream(files, repeat=False)
-    for given in (f"{files[0].parent}/*", files, [str(path) for path in files]):
-        batches = pretraining_dataset(given, batch_size=4, repeat=False)
-        assert [batch["input_ids"][:, 1].numpy().tolist() for batch in batches] == expected
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        ({"max_seq_length": 12}, "`input_ids` must have 12 values .--max_seq_length.* has 10."),
+        ({"max_predictions_per_seq": 20}, "`masked_lm_positions` must have 20 values .--max_pred.* has 3."),
         (
-            (12, P, V),
-            "`input_ids` must have 12 values .--max_seq_length.*has 10. Set --max_seq_length=10",
-        ),
-        ((T, 20, V), "`masked_lm_positions` must have 20 values.*has 3. Set --max_predictions_per_seq=3"),
-        (
-            (T, P, 10),
+            {"vocab_size": 10},
             "`input_ids` must be at least 0 and below `vocab_size`.*has 10 where `vocab_size` is 10",
         ),
+        ({"type_vocab_size": 1}, "`segment_ids` must be .* below `type_vocab_size`.*has 1 where"),
     ],
 )
 def test_features_that_do_not_fit_the_flags(files, flags, message):
     with pytest.raises(InputError, match=message):
-        read(files[0], *flags)
+        ExampleFiles.read(files, **flags)
 
 
-@pytest.mark.parametrize(("features", "sizes"), [({}, 2), ({"segment_ids": [0] * T}, 1)])
-def test_token_types_within_the_model(tmp_path, features, sizes):
-    (tmp_path / "a").write_bytes(framed(changed(**features)))
-    ExampleFiles.read(tmp_path / "a", type_vocab_size=sizes)
+def test_token_types_within_the_model(files, tmp_path):
+    ExampleFiles.read(files, type_vocab_size=2)
+    (tmp_path / "a").write_bytes(framed(changed(segment_ids=[0] * T)))
+    ExampleFiles.read(tmp_path / "a", type_vocab_size=1)
 
 
-def test_token_types_beyond_the_model(tmp_path):
-    """In training they would have no embedding, without a word."""
-    (tmp_path / "a").write_bytes(framed(changed(segment_ids=[0] * (T - 1) + [1])))
-    with pytest.raises(InputError, match="`segment_ids` must be .* below `type_vocab_size`.*has 1 where"):
-        ExampleFiles.read(tmp_path / "a", type_vocab_size=1)
+@pytest.mark.parametrize("lengths", [(16, P), (T, 5)])
+def test_records_of_different_lengths(tmp_path, lengths):
+    files = [write(tmp_path / "a", [record(10)]), write(tmp_path / "b", [record(10, *lengths)])]
+    for different in (files, [write(tmp_path / "c", [record(10), record(10, *lengths)])]):
+        with pytest.raises(InputError, match="or as the first example"):
+            ExampleFiles.read(different)
 
 
 def changed(**features):
@@ -301,10 +268,7 @@ def changed(**features):
     [
         (changed(segment_ids=None), "must have the feature `segment_ids`"),
         (changed(masked_lm_weights=[1, 0, 0]), "`masked_lm_weights` must be of type float_list"),
-        (
-            changed(masked_lm_positions=[10, 0, 0]),
-            "`masked_lm_positions` must be at least 0 and below `max_seq_length`.*has 10",
-        ),
+        (changed(masked_lm_positions=[10, 0, 0]), "`masked_lm_positions` .* below `max_seq_length`.*has 10"),
         (changed(masked_lm_ids=[-1, 0, 0]), "has -1"),
         (changed(next_sentence_labels=[1, 0]), r"must have 1 values\. .*has 2"),
         (changed(input_ids=[]), "The feature `input_ids` must have values. .*other has none"),
@@ -313,29 +277,8 @@ def changed(**features):
     ],
 )
 def test_other_features(tmp_path, raw, message):
-    path = write(tmp_path / "other", [raw])
     with pytest.raises(InputError, match=message):
-        read(path, T, P, V)
-
-
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        ((16, P), "a has 10 values of `input_ids`, .*b has 16."),
-        ((T, 5), "a has 3 values of `masked_lm_positions`, .*b has 5."),
-    ],
-)
-@pytest.mark.parametrize("flag", [None, 16])
-def test_files_of_different_lengths(tmp_path, lengths, message, flag):
-    """No value of a flag would do."""
-    files = [write(tmp_path / "a", [record(10)]), write(tmp_path / "b", [record(10, *lengths)])]
-    with pytest.raises(InputError, match=f"All files of a run must have the same lengths. .*{message}"):
-        ExampleFiles.read(files, max_seq_length=flag)
-    for path in files:
-        path.unlink()
-    one_file = [write(tmp_path / "c", [record(10), record(10, *lengths)])]
-    with pytest.raises(InputError, match="as the first example of the file"):
-        ExampleFiles.read(one_file)
+        ExampleFiles.read(write(tmp_path / "other", [raw]), vocab_size=V)
 
 
 def test_a_file_cut_off(files, tmp_path):
@@ -345,7 +288,7 @@ def test_a_file_cut_off(files, tmp_path):
         stream([tmp_path / "cut"])
     (tmp_path / "cut.gz").write_bytes(gzip.compress(raw)[:-1])
     with pytest.raises(InputError, match="damaged GZIP"):
-        read(tmp_path / "cut.gz", T, P, V)
+        ExampleFiles.read(tmp_path / "cut.gz")
 
 
 def test_a_resumed_run_does_not_read_what_it_has_read(files, tmp_path):
@@ -393,11 +336,10 @@ def with_chunks(path) -> bool:
 
 @pytest.mark.very_slow
 def test_unmasked_files_are_drawn_anew_in_every_epoch_and_resume(unmasked):
-    files = read(unmasked, 48, 8, 100)
+    files = ExampleFiles.read(unmasked, max_seq_length=48, max_predictions_per_seq=8, vocab_size=100)
     assert (files.max_seq_length, files.max_predictions_per_seq) == (48, 8)
     own = files.num_examples
     batches = masked_batches(unmasked, own, shuffle_seed=3)
-    assert set(batches[0]) == BATCH
     assert all(map(equal, batches, masked_batches(unmasked, own, shuffle_seed=3)))
     for done in (1, own // 4, own // 4 + 1, own - 2):
         resumed = masked_batches(unmasked, 1, shuffle_seed=3, start_example=4 * done)
@@ -445,32 +387,21 @@ def test_unmasked_files_need_their_manifest(unmasked, tmp_path):
     with pytest.raises(InputError, match="need the manifest.json"):
         ExampleFiles.read([tmp_path / "alone"])
     with pytest.raises(InputError, match="has 8. Received 5"):
-        read(unmasked, 48, 5, 100)
+        ExampleFiles.read(unmasked, max_predictions_per_seq=5)
     with pytest.raises(InputError, match="--max_seq_length must be.*has 48. Received 64"):
-        read(unmasked, 64, 8, 100)
+        ExampleFiles.read(unmasked, max_seq_length=64)
 
 
 @pytest.mark.slow
-def test_a_batch_of_chunks_has_static_shapes(story, model_file, tmp_path):
-    path = tmp_path / "train.tfrecord"
-    settings = PrepareSettings(str(story), str(path), str(model_file), max_seq_length=48, masking="dynamic")
-    prepare(settings, show_progress=False)
-    dataset = pretraining_dataset(ExampleFiles.read([path], vocab_size=100), batch_size=4)
-    batch = next(iter(dataset))
-    assert set(batch) == BATCH
-    for name, spec in dataset.element_spec.items():
-        assert spec.dtype == (tf.float32 if name.endswith("_weights") else tf.int32)
-        assert spec.shape == batch[name].shape
-    assert batch["sentence_order_weights"].numpy().tolist() == [1.0] * 4
-
-
-def test_chunks_and_pairs_do_not_mix(story, model_file, tmp_path):
-    for name, masking in (("chunks", "dynamic"), ("pairs", "static")):
-        flags = {"max_seq_length": 48, "dupe_factor": 1, "masking": masking}
-        output = tmp_path / name / "train.tfrecord"
-        prepare(PrepareSettings(str(story), str(output), str(model_file), **flags), show_progress=False)
-    with pytest.raises(InputError, match="must have the same features"):
-        ExampleFiles.read([tmp_path / name / "train.tfrecord" for name in ("chunks", "pairs")])
+def test_batches_have_static_shapes(files, unmasked):
+    for path in (files[0], unmasked):
+        dataset = pretraining_dataset(path, batch_size=4)
+        batch = next(iter(dataset))
+        for name, spec in dataset.element_spec.items():
+            assert spec.dtype == (tf.float32 if name.endswith("_weights") else tf.int32)
+            assert spec.shape == batch[name].shape, "static shapes, which TPUs need"
+        assert batch["sentence_order_weights"].numpy().tolist() == [1.0] * 4
+        assert set(batch) == set(next(iter(pretraining_dataset(files, batch_size=1))))
 
 
 @pytest.mark.parametrize(
@@ -480,6 +411,7 @@ def test_chunks_and_pairs_do_not_mix(story, model_file, tmp_path):
             {"spm_model_file": None, "vocab_file": "vocab.txt"},
             r"files of a run must have one vocabulary. .*one/a.* \(SHA-256 .*other/a.*vocab.txt \(SHA-256",
         ),
+        ({"masking": "static"}, "must have the same features"),
         ({"max_seq_length": 32}, "same --max_seq_length. .*one/a.tfrecord has 48, .*other/a.tfrecord has 32"),
         ({"ngram": 1}, "the same masking. .*ngram=3.*ngram=1"),
     ],
@@ -511,3 +443,5 @@ def test_files_of_model_garden_read(tmp_path):
     files = ExampleFiles.read([path], vocab_size=V)
     assert (files.max_seq_length, files.max_predictions_per_seq) == (T, P)
     assert stream([path], repeat=False) == [[10, 11, 12, 13]]
+    shown = next(read_batches(path)).values  # under the original's names
+    assert shown["input_ids"][:, 1].tolist() == [10, 11, 12, 13] and "segment_ids" in shown

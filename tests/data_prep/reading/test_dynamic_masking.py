@@ -7,25 +7,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from data_prep.examples.masking import (
-    MaskingSettings,
-    MaskingVocabulary,
-    masked_example,
-    prediction_budget,
-    unmasked_example,
-)
+from data_prep.examples.masking import MaskingSettings, masked_example, prediction_budget, unmasked_example
 from data_prep.examples.segments import SegmentPair
 from data_prep.reading.dynamic_masking import DynamicMasking, mask_batch
 from data_prep.reading.random_draws import example_keys, uniform_pairs
+from tests.data_prep.examples.test_masking import CLS, MASK, PIECES, SEP, VOCABULARY
 from tests.reference import masking as reference
 
-PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-PIECES += ["▁a", "▁b", "ing", "ed", "s", ",", ".", "▁", "é", "5", "'t"]
-CLS, SEP, MASK = 2, 3, 4
-REPLACEMENTS = np.arange(5, len(PIECES), dtype=np.int32)
-VOCABULARY = MaskingVocabulary(
-    CLS, SEP, MASK, np.array([reference.starts_word(piece) for piece in PIECES]), REPLACEMENTS
-)
+REPLACEMENTS = VOCABULARY.replacements
 segments = st.lists(st.sampled_from(REPLACEMENTS.tolist()), min_size=1, max_size=40)
 seeds = st.integers(0, 2**32)
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from data_prep.examples.masking import MaskingSettings, prediction_budget
+from data_prep.examples.masking import MaskingSettings
 from data_prep.examples.segments import Chunk, sentence_chunks, sentence_order_pair
-from data_prep.reading.dynamic_masking import DynamicMasking, mask_batch
+from data_prep.reading.dynamic_masking import DynamicMasking
 from data_prep.reading.dynamic_pairs import pair_batch
-from data_prep.reading.random_draws import example_keys, fair_binomial, subkeys
+from data_prep.reading.random_draws import example_keys
 from tests.reference import masking as reference
 
 CLS, SEP, MASK, FIRST = 2, 3, 4, 5  # FIRST: the id of a chunk's first token
@@ -98,24 +98,6 @@ def lengths_left(first, second, max_tokens, swapped):
     return tuple(map(len, left))
 
 
-@pytest.mark.slow
-@hypothesis_settings(max_examples=20, deadline=None)
-@given(st.lists(sentences, min_size=1, max_size=4), st.integers(8, 80), seeds)
-def test_masks_fit_the_drawn_pairs(documents, T, seed):
-    chunks = [chunk_of(lengths) for lengths in documents]
-    batch = draw(chunks, T, seed)
-    keys = example_keys(seed, tf.range(len(chunks), dtype=tf.int64))
-    masked = mask_batch({name: tf.constant(values) for name, values in batch.items()}, MASKING, keys)
-    for row in range(len(chunks)):
-        tokens = int(batch["input_mask"][row].sum())
-        positions = masked["masked_lm_positions"][row][masked["masked_lm_weights"][row] > 0].numpy()
-        assert len(positions) <= prediction_budget(tokens, MASKING.settings)
-        np.testing.assert_array_equal(
-            batch["input_ids"][row][positions], masked["masked_lm_ids"][row][: len(positions)]
-        )
-        assert not np.isin(batch["input_ids"][row][positions], [CLS, SEP, 0]).any()
-
-
 def outcome(a, b, swapped):
     """What was drawn: the label, and the first and last token of each segment."""
     return swapped, a[0], a[-1], b[0], b[-1]
@@ -168,38 +150,6 @@ def p_value(one, two):
     table = np.concatenate([table[~rare], table[rare].sum(axis=0, keepdims=True)])
     table = table[table.sum(axis=1) > 0]
     return scipy.stats.chi2_contingency(table).pvalue
-
-
-@pytest.mark.parametrize("trials", [1, 31, 32, 33, 64, 200])
-def test_fair_binomial(trials):
-    keys = example_keys(5, tf.range(20_000, dtype=tf.int64))
-    heads = fair_binomial(keys, tf.fill([20_000], trials)).numpy()
-    expected = scipy.stats.binom.pmf(np.arange(trials + 1), trials, 0.5)
-    found = np.bincount(heads, minlength=trials + 1)
-    often = expected * 20_000 >= 5
-    observed = [*found[often], found[~often].sum()]
-    predicted = [*expected[often], expected[~often].sum() or 1e-12]
-    predicted = np.array(predicted) / sum(predicted) * 20_000
-    assert scipy.stats.chisquare(observed, predicted).pvalue > 0.01
-
-
-def test_fair_binomial_of_each_example():
-    trials = np.array([0, 5, 0, 3000], np.int32)
-    keys = example_keys(0, tf.range(4, dtype=tf.int64))
-    heads = fair_binomial(keys, tf.constant(trials)).numpy()
-    assert heads[[0, 2]].tolist() == [0, 0]
-    assert 0 <= heads[1] <= 5
-    assert 1300 < heads[3] < 1700
-    alone = [int(fair_binomial(keys[i : i + 1], tf.constant(trials[i : i + 1]))[0]) for i in range(4)]
-    assert alone == heads.tolist(), "the other examples of the batch change nothing"
-    assert fair_binomial(keys, tf.zeros(4, tf.int32)).numpy().tolist() == [0] * 4
-
-
-def test_subkeys_are_independent():
-    keys = example_keys(0, tf.range(2000, dtype=tf.int64))
-    bits = [subkeys(keys, purpose).numpy() & np.uint64(1) for purpose in (1, 2, 3)]
-    for one, two in ((0, 1), (0, 2), (1, 2)):
-        assert np.mean(bits[one] == bits[two]) == pytest.approx(0.5, abs=0.05)
 
 
 def test_every_epoch_draws_others_and_a_key_always_the_same():

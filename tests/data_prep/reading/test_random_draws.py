@@ -51,6 +51,7 @@ def test_heads_are_the_ones_among_the_bits():
         words = [number(key, 1 + i) % 2 ** min(32, count - 32 * i) for i in range((count + 31) // 32)]
         expected.append(sum(word.bit_count() for word in words))
     assert fair_binomial(keys_of(*keys), tf.constant(trials, tf.int32)).numpy().tolist() == expected
+    assert fair_binomial(keys_of(*keys), tf.zeros(6, tf.int32)).numpy().tolist() == [0] * 6
 
 
 def test_keys():

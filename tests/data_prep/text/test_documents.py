@@ -4,7 +4,7 @@ import lzma
 
 import pytest
 import sentencex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
@@ -23,12 +23,20 @@ def read(tmp_path, raw: bytes, input_format="lines"):
     return [document.sentences for document in read_documents([path], input_format)]
 
 
-def test_lines_are_sentences_and_blank_lines_end_documents(tmp_path):
-    assert read(tmp_path, b"One.\nTwo.\n\n\n \t\nThree.\n") == [("One.", "Two."), ("Three.",)]
-
-
-def test_last_line_needs_no_line_end(tmp_path):
-    assert read(tmp_path, b"\n\nOne.\nTwo.") == [("One.", "Two.")]
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"One.\nTwo.\n\n\n \t\nThree.\n", [("One.", "Two."), ("Three.",)]),
+        (b"\n\nOne.\nTwo.", [("One.", "Two.")]),
+        (b"\xef\xbb\xbfOne.\r\nTwo.\r\n\r\nThree.\r\n", [("One.", "Two."), ("Three.",)]),  # of Windows
+        *(
+            (f"One{odd}two.\nThree.\n".encode(), [(f"One{odd}two.", "Three.")])  # only line feeds end lines
+            for odd in "\x0b\x0c\x1c\x85\u2028\u2029\x00"
+        ),
+    ],
+)
+def test_lines_are_sentences_and_blank_lines_end_documents(tmp_path, raw, expected):
+    assert read(tmp_path, raw) == expected
 
 
 def test_the_end_of_a_file_ends_a_document(tmp_path):
@@ -36,13 +44,6 @@ def test_the_end_of_a_file_ends_a_document(tmp_path):
         (tmp_path / name).write_text(f"{name} one.\n{name} two.\n")
     documents = list(read_documents([tmp_path / "a", tmp_path / "b"]))
     assert [document.sentences[0] for document in documents] == ["a one.", "b one."]
-
-
-def test_windows_files(tmp_path):
-    assert read(tmp_path, b"\xef\xbb\xbfOne.\r\nTwo.\r\n\r\nThree.\r\n") == [("One.", "Two."), ("Three.",)]
-    assert read(tmp_path, b"\xef\xbb\xbf# One\r\n\r\nTwo is\r\nwrapped.", "prose") == [
-        ("One", "Two is wrapped.")
-    ]
 
 
 @pytest.mark.parametrize("input_format", ["lines", "prose"])
@@ -53,11 +54,6 @@ def test_a_very_long_sentence_is_cut_between_words(tmp_path, input_format):
     assert " ".join(sentences) == words
     ((*sentences,),) = read(tmp_path, b"a" * 250_000, input_format)
     assert list(map(len, sentences)) == [100_000, 100_000, 50_000]
-
-
-@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\x00"])
-def test_only_line_feeds_end_lines(tmp_path, odd):
-    assert read(tmp_path, f"One{odd}two.\nThree.\n".encode()) == [(f"One{odd}two.", "Three.")]
 
 
 def test_sources_and_sizes(tmp_path):
@@ -80,15 +76,11 @@ def test_prose_joins_wrapped_lines_and_keeps_headings(tmp_path):
     text = b"# Emma ##\nBy J. Austen. A\nnovel, e.g. this.\n\n------\n## I\n\nIt was 3.5 miles. It rained!\n"
     expected = ("Emma", "By J. Austen.", "A novel, e.g. this.", "I", "It was 3.5 miles.", "It rained!")
     assert read(tmp_path, text, "prose") == [expected]
-
-
-def test_headings_need_a_space():
-    assert list(split_paragraphs(["#hashtag", "and more", "", "# ", "", "***"])) == ["#hashtag and more"]
-
-
-def test_only_a_number_sign_after_a_space_closes_a_heading():
-    lines = ["# C#", "## F# and C# ##", "# Emma #  "]
-    assert list(split_paragraphs(lines)) == ["C#", "F# and C#", "Emma"]
+    text = b"\xef\xbb\xbf# One\r\n\r\nTwo is\r\nwrapped."
+    assert read(tmp_path, text, "prose") == [("One", "Two is wrapped.")]
+    # A heading needs a space, and so does the number sign that closes one.
+    lines = ["#hashtag", "and more", "", "# ", "", "***", "# C#", "## F# and C# ##", "# Emma #  "]
+    assert list(split_paragraphs(lines)) == ["#hashtag and more", "C#", "F# and C#", "Emma"]
 
 
 @pytest.mark.parametrize(
@@ -100,15 +92,11 @@ def test_only_a_number_sign_after_a_space_closes_a_heading():
         ("es-419", "Se fue la Sra. López. Sí.", ["Se fue la Sra. López.", "Sí."]),
         ("zh", "你好。我是。", ["你好。", "我是。"]),
         ("en", " ", []),
+        ("en", 'He said: "I know. It is late." He left.', ['He said: "I know. It is late."', "He left."]),
     ],
 )
 def test_sentences(language, text, expected):
     assert split_sentences(text, language) == expected
-
-
-def test_short_quotations_are_not_split():
-    text = 'He said: "I know. It is late." Then he left.'
-    assert split_sentences(text) == ['He said: "I know. It is late."', "Then he left."]
 
 
 @pytest.mark.parametrize(
@@ -149,18 +137,11 @@ def test_long_text_without_spaces_is_split_in_windows(monkeypatch, text):
     assert max(sizes) <= (16_000 if "ああ" in text else 4000)
 
 
-@given(st.text(st.sampled_from("Ab.?! \"“”()' 。」"), min_size=1100, max_size=1500))
-@settings(max_examples=25)
-def test_splitting_long_quotations_loses_nothing(text):
-    check_nothing_is_lost(f'"{text}"')
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]))
+    | st.text(st.sampled_from("Ab.?! \"“”()' 。」"), min_size=1100, max_size=1500).map('"{}"'.format)
+)
 def test_splitting_loses_nothing(text):
-    check_nothing_is_lost(text)
-
-
-def check_nothing_is_lost(text):
     for paragraph in split_paragraphs(text.split("\n")):
         sentences = split_sentences(paragraph)
         assert all(sentences)
@@ -177,19 +158,16 @@ def check_nothing_is_lost(text):
         ("One.\n".encode("utf-32"), "0xff at offset 0.*`iconv -f UTF-32 -t UTF-8`"),
         ("One.\n".encode("utf-16-le"), "null character.*`iconv -f UTF-16LE -t UTF-8`"),
         ("One.\n".encode("utf-16-be"), "null character.*`iconv -f UTF-16BE -t UTF-8`"),
-        (
-            gzip.compress(b"One.\n", mtime=0),
-            "must have a name that ends in .gz. .*text.txt is compressed; rename or",
-        ),
+        (gzip.compress(b"One.\n", mtime=0), "must have a name that ends in .gz. .*text.txt is compressed;"),
         (bz2.compress(b"One.\n"), "must have a name that ends in .bz2"),
         (lzma.compress(b"One.\n"), "must have a name that ends in .xz"),
         (b"\x28\xb5\x2f\xfd\x20\x05\x29\0\0One.\n", "must have a name that ends in .zst"),
     ],
 )
-@pytest.mark.parametrize("input_format", ["lines", "prose"])
-def test_bad_files(tmp_path, raw, message, input_format):
-    with pytest.raises(InputError, match=message):
-        read(tmp_path, raw, input_format)
+def test_bad_files(tmp_path, raw, message):
+    for input_format in ("lines", "prose"):
+        with pytest.raises(InputError, match=message):
+            read(tmp_path, raw, input_format)
 
 
 def test_bad_arguments(tmp_path):
@@ -197,7 +175,7 @@ def test_bad_arguments(tmp_path):
         list(read_documents([tmp_path / "none"]))
     with pytest.raises(InputError, match="is a folder"):
         list(read_documents([tmp_path]))
-    with pytest.raises(InputError, match="`input_format` must be"):
+    with pytest.raises(InputError, match="--input_format must be one of"):
         list(read_documents([tmp_path], "poems"))
     with pytest.raises(InputError, match="`language` must be"):
         split_sentences("One.", "../en")
@@ -215,9 +193,7 @@ def test_expand_files(tmp_path):
     assert names(f"{tmp_path}/c.md, {tmp_path}/?.txt,{tmp_path}/a.txt,") == ["c.md", "a.txt", "b.txt"]
     assert names(f"{tmp_path}/d,e.txt") == ["d,e.txt"]
     assert names(f"{tmp_path}/[f].txt") == ["[f].txt"]
-    assert names(",".join([f"{tmp_path}/a.txt"] * 500)) == [
-        "a.txt"
-    ]  # together too long for the name of a file
+    assert names(",".join([f"{tmp_path}/a.txt"] * 500)) == ["a.txt"]  # too long for the name of a file
     for patterns, message in [
         (f"{tmp_path}/a.txt,{tmp_path}/*.csv", r"No file matches '.*\*.csv'"),
         (f"{tmp_path}/none", "no input file .*none"),

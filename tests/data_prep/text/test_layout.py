@@ -39,22 +39,17 @@ def test_lines_of_prose(line):
     assert not any(map(is_prose, split_sentences(line, "hi")))
 
 
-@pytest.mark.parametrize("width", [50, 60, 72, 80, 100])
-def test_hard_wrapped_prose(width):
-    assert "break off inside a sentence" in warning_of([wrap(STORY, width)] * 20)
+CHINESE = "他每个星期来一次，看看窗户，在本子上写些什么，然后一句话也不说就走了。我们叫他测量员。" * 5
+WRAPPED = [[wrap(STORY, width)] * 20 for width in (50, 60, 72, 80, 100)]
+WRAPPED.append(
+    [wrap(STORY[begin : begin + 110].strip(), 70) for begin in range(0, 400, 20)]
+)  # mostly two lines
+WRAPPED.append([[CHINESE[i : i + 38] for i in range(0, len(CHINESE), 38)]] * 9)
 
 
-def test_hard_wrapped_dialogue():
-    """Most paragraphs have two lines."""
-    paragraphs = [wrap(STORY[begin : begin + 110].strip(), 70) for begin in range(0, 400, 20)]
-    assert "break off inside a sentence" in warning_of(paragraphs)
-
-
-def test_hard_wrapped_text_without_spaces():
-    text = "他每个星期来一次，看看窗户，在本子上写些什么，然后一句话也不说就走了。我们叫他测量员。" * 5
-    assert "break off inside a sentence" in warning_of(
-        [[text[i : i + 38] for i in range(0, len(text), 38)]] * 9
-    )
+@pytest.mark.parametrize("documents", WRAPPED)
+def test_hard_wrapped_text(documents):
+    assert "break off inside a sentence" in warning_of(documents)
 
 
 def test_one_sentence_per_line_does_not_look_like_prose():

@@ -8,7 +8,6 @@ import pytest
 from albert_cli.cli import main
 from data_prep.errors import InputError
 from data_prep.tokenizers.token_stream import tokenize_stream
-from data_prep.tokenizers.wordpiece_tokenizer import SYMBOLS
 from tests.data_prep.nasty import LINES
 
 
@@ -46,22 +45,9 @@ def test_every_input_line_has_an_output_line(albert, model_file, tokenizer):
     stdin = "".join(line + "\n" for line in LINES).encode()
     status, out, _ = albert(f"--spm_model_file={model_file}", stdin=stdin)
     assert status == 0
-    assert [json.loads(line) for line in out.removesuffix("\n").split("\n")] == list(
-        map(tokenizer.encode, LINES)
-    )
+    ids = [json.loads(line) for line in out.removesuffix("\n").split("\n")]
+    assert ids == list(map(tokenizer.encode, LINES))
     assert albert(f"--spm_model_file={model_file}", stdin=b"")[1] == ""
-
-
-def test_wordpiece(albert, tmp_path):
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_text("\n".join([*SYMBOLS, "我", "##s", "a"]), encoding="utf-8")
-    assert (
-        albert(f"--vocab_file={vocab_file}", "--pieces", stdin="我As".encode())[1] == '["我", "a", "##s"]\n'
-    )
-    assert (
-        albert(f"--vocab_file={vocab_file}", "--offsets", stdin="我As".encode())[1]
-        == "[[0, 1], [1, 2], [2, 3]]\n"
-    )
 
 
 def test_bad_input(albert, model_file, tmp_path):
@@ -70,10 +56,8 @@ def test_bad_input(albert, model_file, tmp_path):
     assert "Line 3 has the byte 0xff at its position 2" in err
     for arguments, message in [
         ([], "Received neither"),
-        ([f"--spm_model_file={model_file}", "--vocab_file=x"], "Received both"),
         ([f"--spm_model_file={model_file}", "--pieces", "--offsets"], "exclude each other"),
         ([f"--spm_model_file={tmp_path / 'none'}"], "must exist and be readable"),
-        ([f"--vocab_file={model_file}"], "must end in .txt"),
         ([f"--spm_model_file={model_file}", "--ofsets"], "ofsets"),
     ]:
         status, out, err = albert(*arguments, stdin=b"one\n")

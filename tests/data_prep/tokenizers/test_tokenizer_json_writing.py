@@ -29,16 +29,9 @@ def trained(lines, **options) -> bytes:
     """The SentencePiece model of a few lines, with every character a piece."""
     model = io.BytesIO()
     settings = {
-        "vocab_size": 110,
-        "control_symbols": ["[CLS]", "[SEP]", "[MASK]"],
-        "pad_id": 0,
-        "unk_id": 1,
-        "bos_id": -1,
-        "eos_id": -1,
-        "character_coverage": 1.0,
-        "hard_vocab_limit": False,
-        "minloglevel": 2,
-    }
+        "vocab_size": 110, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"], "pad_id": 0, "unk_id": 1,
+        "bos_id": -1, "eos_id": -1, "character_coverage": 1.0, "hard_vocab_limit": False, "minloglevel": 2,
+    }  # fmt: skip
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines * 5), model_writer=model, **settings | options
     )
@@ -65,16 +58,9 @@ VOCABULARIES = {
 # [MASK] and so on are symbols in transformers; of "\x01" a suffix remains here.
 NASTY = [line for line in LINES if "[MASK]" not in line and line != "\x01"]
 REPORTED = [
-    "항구는 아침",
-    "\u1112\u1161\u11bc\u1100\u116e\u1102\u1173\u11ab",
-    "छोटा",
-    "5\ufe0f\u20e3 a\ufe0f",
-    "ΟΔΟΣ",
-    "☂ <0x41>",
-    "the harbour",
-    "mend nets",
-    "\u0651\u064e",
-]
+    "항구는 아침", "\u1112\u1161\u11bc\u1100\u116e\u1102\u1173\u11ab", "छोटा", "5\ufe0f\u20e3 a\ufe0f", "ΟΔΟΣ",
+    "☂ <0x41>", "the harbour", "mend nets", "\u0651\u064e",
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -55,7 +55,9 @@ def test_normalization_in_hugging_face_directories(tmp_path, name, values, expec
 def test_bad_normalizations(tmp_path, vocab_file):  # noqa: F811
     file = tmp_path / "tokenizer_config.json"
     file.write_text('{"keep_accents": "yes"}')
-    with pytest.raises(InputError, match="tokenizer_config.json: `keep_accents` must be true or false"):
+    with pytest.raises(
+        InputError, match="tokenizer_config.json: Expected `bool`, got `str` - at `..keep_accents`"
+    ):
         read_normalization(tmp_path / "spiece.model")
     file.write_text('{"do_lower_case": false, "strip_accents": true}')
     with pytest.raises(InputError, match="a cased WordPiece vocabulary keeps accents"):

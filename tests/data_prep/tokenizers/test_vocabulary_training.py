@@ -1,6 +1,5 @@
 import dataclasses
 import errno
-import gzip
 import json
 from pathlib import Path
 from textwrap import wrap
@@ -48,13 +47,10 @@ def test_text_is_normalized_before_training(model_file, story, tmp_path):
 
 def test_accents_are_kept_on_request(tmp_path):
     text = tmp_path / "text.txt"
-    text.write_text(
-        "Schöne Bücher, süße Früchte\nschöne süße Äpfel\nGrüße über Grüße\nこれが これが ある\n" * 50
-    )
+    lines = "Schöne Bücher, süße Früchte\nschöne süße Äpfel\nGrüße über Grüße\nこれが これが ある\n"
+    text.write_text(lines * 50)
     for keep, letters in ((True, "öüäが"), (False, "ouaか")):
-        settings = VocabularySettings(
-            str(text), str(tmp_path / f"own{keep}"), vocab_size=42, keep_accents=keep
-        )
+        settings = VocabularySettings(str(text), f"{tmp_path}/own{keep}", vocab_size=42, keep_accents=keep)
         vocabulary = Vocabulary.read(train_vocabulary(settings))
         assert vocabulary.normalization == Normalization(keep_accents=keep)
         assert read_report(Path(vocabulary.file)).unknown_rate == 0
@@ -79,11 +75,8 @@ def test_same_text_same_bytes(model_file, story, tmp_path):
     again = train_vocabulary(VocabularySettings(str(story), str(tmp_path / "new" / "again"), vocab_size=100))
     assert again == tmp_path / "new" / "again.model"
     assert again.read_bytes() == model_file.read_bytes()
-    assert sorted(path.name for path in again.parent.iterdir()) == [
-        "again.model",
-        "again.report.json",
-        "again.vocab",
-    ]
+    names = sorted(path.name for path in again.parent.iterdir())
+    assert names == ["again.model", "again.report.json", "again.vocab"]
 
 
 def sampled_from(items, size, seed):
@@ -132,9 +125,7 @@ def test_report_on_held_out_sentences(tmp_path):
 def test_report_on_another_text(tmp_path):
     file = numbered_text(tmp_path)
     (tmp_path / "other.txt").write_text("The river \u5b57\u5b57 of Ω.\n")
-    settings = VocabularySettings(
-        str(file), str(tmp_path / "v"), vocab_size=60, eval_file=str(tmp_path / "other.txt")
-    )
+    settings = VocabularySettings(str(file), f"{tmp_path}/v", 60, eval_file=f"{tmp_path}/other.txt")
     report = read_report(train_vocabulary(settings))
     assert (report.measured_on, report.trained_sentences, report.sentences) == ("eval_file", 6000, 1)
     assert report.unknown_characters == {"\u5b57": 2, "ω": 1}
@@ -145,13 +136,11 @@ def test_report_on_another_text(tmp_path):
 
 def test_a_short_text_is_measured_on_itself(tmp_path):
     (tmp_path / "t").write_text("A river. The mountain is high.\n")
-    report = read_report(train_vocabulary(VocabularySettings(str(tmp_path / "t"), str(tmp_path / "v"), 27)))
+    settings = VocabularySettings(str(tmp_path / "t"), str(tmp_path / "v"), 27, random_seed=-1)
+    report = read_report(train_vocabulary(settings))
     assert (report.measured_on, report.sentences) == ("training sentences", 1)
-
-
-def test_nothing_to_measure(model_file):
-    report = measure_vocabulary(model_file.read_bytes(), [], RELEASED, "eval_file", 5)
-    assert (report.character_coverage, report.unknown_rate, report.pieces_per_word) == (1, 0, 0)
+    nothing = measure_vocabulary((tmp_path / "v.model").read_bytes(), [], RELEASED, "eval_file", 5)
+    assert (nothing.character_coverage, nothing.unknown_rate, nothing.pieces_per_word) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -166,15 +155,8 @@ def test_other_languages(tmp_path, language, sentence):
     (tmp_path / "t.jsonl").write_text(
         "".join(json.dumps({"body": sentence.format(i) * 3}) + "\n" for i in range(400))
     )
-    settings = VocabularySettings(
-        str(tmp_path / "t.jsonl"),
-        str(tmp_path / "v"),
-        vocab_size=58,
-        language=language,
-        text_field="body",
-        character_coverage=0.9995,
-    )
-    model_file = train_vocabulary(settings)
+    flags = {"vocab_size": 58, "language": language, "text_field": "body", "character_coverage": 0.9995}
+    model_file = train_vocabulary(VocabularySettings(f"{tmp_path}/t.jsonl", f"{tmp_path}/v", **flags))
     report = read_report(model_file)
     assert report.trained_sentences >= 800
     assert report.character_coverage == 1
@@ -192,26 +174,6 @@ def test_hard_wrapped_text_is_reported(story, tmp_path, caplog):
     caplog.clear()
     train_vocabulary(dataclasses.replace(settings, input_format="prose", overwrite=True))
     assert not caplog.text
-
-
-@pytest.mark.parametrize("language", ["de", "ja", "zh"])
-def test_real_text_of_other_languages(tmp_path, language):
-    folder = Path(__file__).parents[4] / "shared/data/multilingual" / language
-    if not folder.is_dir():
-        pytest.skip(f"there is no text at {folder}")
-    settings = VocabularySettings(
-        f"{folder}/*.txt",
-        str(tmp_path / "v"),
-        vocab_size=5000,
-        input_format="prose",
-        language=language,
-        character_coverage=0.9995,
-        max_sentences=2000,
-    )
-    report = read_report(train_vocabulary(settings))
-    assert report.trained_sentences == 2000
-    assert report.character_coverage > 0.98  # rare characters in 2,000 sentences of Chinese
-    assert report.unknown_rate < 0.03
 
 
 @pytest.mark.parametrize(
@@ -237,15 +199,6 @@ def test_bad_settings(story, tmp_path, change, message):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["\n\n \n", "\u0301\n\u200b\n"])
-def test_text_without_sentences(tmp_path, text):
-    (tmp_path / "blank.txt").write_text(text)
-    with pytest.raises(InputError, match="A vocabulary needs text"):
-        train_vocabulary(
-            VocabularySettings(str(tmp_path / "blank.txt"), str(tmp_path / "bad"), vocab_size=100)
-        )
-
-
 def test_other_settings_replace_a_vocabulary_on_request_only(story, tmp_path):
     settings = VocabularySettings(str(story), str(tmp_path / "v"), vocab_size=100)
     path = train_vocabulary(settings)
@@ -257,23 +210,12 @@ def test_other_settings_replace_a_vocabulary_on_request_only(story, tmp_path):
     measured = dataclasses.replace(settings, eval_file=str(story))
     with pytest.raises(InputError, match="v.model, trained with no --eval_file, which is given now. Add"):
         train_vocabulary(measured)  # on all sentences
+    path.with_suffix(".report.json").rename(tmp_path / "report")
+    with pytest.raises(InputError, match="v.model is no vocabulary of this command. Name another"):
+        train_vocabulary(settings)
+    (tmp_path / "report").rename(path.with_suffix(".report.json"))
     assert path.read_bytes() == first
     assert train_vocabulary(dataclasses.replace(smaller, overwrite=True)).read_bytes() != first
-
-
-@pytest.mark.parametrize("content", ["{}", '{"settings": {"vocab_size": 90}, "more": 1}'])
-def test_the_report_of_another_version(story, tmp_path, content):
-    (tmp_path / "v.model").touch()
-    (tmp_path / "v.report.json").write_text(content)
-    with pytest.raises(InputError, match="v.model, trained with .*--vocab_size=.*, not 100"):
-        train_vocabulary(VocabularySettings(str(story), str(tmp_path / "v"), vocab_size=100))
-    with pytest.raises(InputError, match="v.report.json: Object missing required field `measured_on`"):
-        read_report(tmp_path / "v.model")
-
-
-def test_a_negative_seed(story, tmp_path):
-    settings = VocabularySettings(str(story), str(tmp_path / "v"), 100, max_sentences=50, random_seed=-1)
-    assert read_report(train_vocabulary(settings)).trained_sentences == 50
 
 
 def test_a_full_disk_leaves_nothing(story, tmp_path, monkeypatch):
@@ -287,24 +229,11 @@ def test_a_full_disk_leaves_nothing(story, tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
-def test_the_command(tmp_path, story, capsys, standard_input):
-    standard_input(story.read_bytes())
-    assert main(["vocab", "--input_file=-", f"--output_prefix={tmp_path}/v", "--vocab_size=100"]) == 0
-    output, error = capsys.readouterr()
-    assert output == f"{tmp_path}/v.model\n"
-    assert "character coverage" in error
-    assert json.loads((tmp_path / "v.report.json").read_text("utf-8"))["vocab_size"] == 100
-
-
 @pytest.mark.parametrize(
     ("name", "raw", "message"),
     [
-        ("a.txt.gz", gzip.compress(b"One sentence.\n" * 5000)[:-9], "a.txt.gz is not a complete .gz file"),
-        ("a.txt", b"One.\nTw\xff.\n", "must be UTF-8"),
         ("a.jsonl", b'{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl, line 2 has no 'text', only: txt"),
-        ("a.tfrecord", b"no records", "no record at byte 0"),
-        ("a.parquet", b"no table", "not a complete Parquet file"),
-        ("a.txt", b"", "is empty"),
+        ("a.txt", "\u0301\n\u200b\n".encode(), "A vocabulary needs text"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(tmp_path, capsys, name, raw, message):
@@ -312,13 +241,15 @@ def test_bad_input_is_reported_in_one_line(tmp_path, capsys, name, raw, message)
     arguments = [f"--input_file={tmp_path}/{name}", f"--output_prefix={tmp_path}/new/v", "--vocab_size=50"]
     assert main(["vocab", *arguments]) == 2
     output, error = capsys.readouterr()
-    assert output == ""
+    assert (output, error.count("\n")) == ("", 1)
     assert message in error
-    assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_the_command_fails_clearly_for_unknown_datasets(tmp_path, capsys):
-    files = "tfds:no_such_dataset:train"
-    assert main(["vocab", f"--input_file={files}", f"--output_prefix={tmp_path}/v", "--vocab_size=50"]) == 2
-    assert "no dataset 'no_such_dataset'" in capsys.readouterr().err
+def test_the_command(tmp_path, story, capsys, standard_input):
+    standard_input(story.read_bytes())
+    assert main(["vocab", "--input_file=-", f"--output_prefix={tmp_path}/v", "--vocab_size=100"]) == 0
+    output, error = capsys.readouterr()
+    assert output == f"{tmp_path}/v.model\n"
+    assert "character coverage" in error
+    assert json.loads((tmp_path / "v.report.json").read_text("utf-8"))["vocab_size"] == 100

@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -32,10 +30,7 @@ def spelled(tokenizer, text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "我喜欢Transformers，在 北京。",
-            ["我", "喜", "欢", "transform", "##ers", "，", "在", "北", "京", "。"],
-        ),
+        ("我喜欢Transformers，在 京。", ["我", "喜", "欢", "transform", "##ers", "，", "在", "京", "。"]),
         ("UNAFFABLE cafés", ["un", "##aff", "##able", "cafe", "##s"]),
         ("a\x01b\u200b\x1cb a\u2028b", ["a", "##b", "##b", "a", "b"]),
         ("$5,^", ["$", "5", ",", "^"]),
@@ -55,27 +50,17 @@ def test_pieces_equal_the_original(vocab_file, text, do_lower_case):
     assert spelled(tokenizer, text) == wordpieces(set(tokenizer.pieces), text, do_lower_case)
 
 
-@pytest.mark.parametrize("line", LINES + BROKEN)
-def test_nasty_lines(tokenizer, line):
-    assert spelled(tokenizer, line) == wordpieces(set(tokenizer.pieces), line)
+def test_nasty_lines(tokenizer):
+    for line in LINES + BROKEN:
+        assert spelled(tokenizer, line) == wordpieces(set(tokenizer.pieces), line)
 
 
 def test_pieces_equal_tensorflow_text(tokenizer, vocab_file):
     """On ordinary text, since its case folding changes more than the original's lower case (ﬁ, ，, Σ)."""
     lines = [
-        *(
-            "The captain's 300 apples, in 1987 (un-affable)!",
-            "Où est-il? UNAFFABLE cafe\u0301s",
-            "",
-            "[MASK] ##s",
-        ),
-        *(
-            "我喜欢Transformers在 北京。",
-            "カタカナ が 한국어 龘",
-            "naïve “quotes” – dash £5 ^$",
-            "b" * 90,
-        ),
-    ]
+        "The captain's 300 apples, in 1987 (un-affable)!", "Où est-il? UNAFFABLE cafe\u0301s", "", "[MASK] ##s",
+        "我喜欢Transformers在 北京。", "カタカナ が 한국어 龘", "naïve “quotes” – dash £5 ^$", "b" * 90,
+    ]  # fmt: skip
     theirs = tf_text.BertTokenizer(str(vocab_file), lower_case=True, token_out_type=tf.int64)
     for line, words in zip(lines, theirs.tokenize(lines).to_list(), strict=True):
         assert tokenizer.encode(line) == [i for pieces in words for i in pieces], line
@@ -119,17 +104,9 @@ def test_has_the_interface_of_the_sentencepiece_class(tokenizer):
     assert [ids.dtype for ids in tokenizer.encode_batch(["a", ""])] == [np.int32] * 2
 
 
-def test_wordpiece_tokenizer_can_be_pickled(tokenizer):
-    assert pickle.loads(pickle.dumps(tokenizer)).encode("我 cafés") == tokenizer.encode("我 cafés")
-
-
 def test_decode(tokenizer):
-    ids = [
-        tokenizer.cls_id,
-        *tokenizer.encode("我喜欢 Transformers, 龘!"),
-        tokenizer.sep_id,
-        tokenizer.pad_id,
-    ]
+    text = tokenizer.encode("我喜欢 Transformers, 龘!")
+    ids = [tokenizer.cls_id, *text, tokenizer.sep_id, tokenizer.pad_id]
     assert tokenizer.decode(np.array(ids)) == "我喜欢transformers , [UNK] !"
 
 
