@@ -233,8 +233,9 @@ class Manifest:
         return {name: value for name, value in values.items() if name not in self.settings.uncounted}
 
     def shard(self, path: Path) -> Shard | None:
-        """The row of a file."""
-        return next((shard for shard in self.shards if shard.file == path.name), None)
+        """The row of a file, found by its name or, if it was renamed, by its content."""
+        by_name = next((shard for shard in self.shards if shard.file == path.name), None)
+        return by_name or next((shard for shard in self.shards if _has_content(path, shard)), None)
 
     @property
     def vocabulary_here(self) -> VocabularyFacts:
@@ -271,7 +272,7 @@ def manifests_in(folder: Path) -> list[Manifest]:
 
 
 def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
-    """For each example file the manifest beside it that lists it; files without one are left out."""
+    """For each example file the manifest beside it that lists it, perhaps under another name, if any."""
     files = list(files)
     folders = {folder: manifests_in(folder) for folder in dict.fromkeys(file.parent for file in files)}
     found: dict[Path, Manifest] = {}
@@ -338,6 +339,12 @@ def file_crc32c(path: Path) -> str:
         while block := file.read(_BLOCK):
             checksum.update(block)
     return checksum.hexdigest().decode()
+
+
+def _has_content(path: Path, shard: Shard) -> bool:
+    """Whether a file is a shard: it is not empty, and its size and then its checksum agree."""
+    same_size = path.is_file() and path.stat().st_size == shard.bytes > 0
+    return same_size and file_crc32c(path) == shard.crc32c
 
 
 def _version(package: str) -> str:

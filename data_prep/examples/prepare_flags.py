@@ -154,8 +154,9 @@ def check_settings(settings: PrepareSettings) -> None:
     check_at_most(1 << 16, settings, "max_seq_length")
     if settings.workers and settings.runner != "local":
         raise InputError(
-            f"--workers is for the local runner. Received --runner={settings.runner}; name the number of its "
-            "workers in --pipeline_options."
+            f"--workers is for the local runner. Received --runner={settings.runner}; set the number of a Beam "
+            "runner's workers in --pipeline_options, for example --pipeline_options='--direct_num_workers=2 "
+            "--direct_running_mode=multi_processing'."
         )
     if settings.pipeline_options and settings.runner == "local":
         raise InputError(

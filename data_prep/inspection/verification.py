@@ -84,7 +84,9 @@ def check_values(batch: ExampleBatch, vocab_size: int | None, path: Path) -> Non
 def missing_shards(paths: list[Path], manifests: dict[Path, Manifest]) -> list[Path]:
     """Files that do not exist, though a manifest lists them together with one of `paths`."""
     listed = {path.with_name(name) for path in paths if path in manifests for name in manifests[path].files}
-    return [path for path in sorted(listed) if not path.is_file()]
+    shards = ((path, manifests[path].shard(path)) for path in paths if path in manifests)
+    renamed = {path.with_name(shard.file) for path, shard in shards if shard}
+    return [path for path in sorted(listed - renamed) if not path.is_file()]
 
 
 def _check_size(path: Path, shard: Shard) -> None:

@@ -8,6 +8,7 @@ the number of processes. Any process can turn a stretch of the text into a part 
 killed resumes with the parts that are complete.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from data_prep.cores import available_cores
-from data_prep.errors import InputError
+from data_prep.errors import InputError, disk_full
 from data_prep.examples.document_examples import document_examples, serialize_batch
 from data_prep.examples.manifest import (
     ExampleCounts,
@@ -104,6 +105,7 @@ def _write_examples(
 ) -> Manifest:
     total = settings.passes * sum(map(input_size, inputs))
     with (
+        _full_disk_as_input_error(folder),
         unfinished_folder(_work_folder(settings.output_file), _plan(settings, tokenizer)) as work,
         Workers(settings.workers or available_cores()) as workers,
         PrepareProgress(total, show_progress) as progress,
@@ -264,3 +266,17 @@ def _write_shard(parts: tuple[Part, ...], numbered: tuple[int, Path]) -> Shard:
     merged = merge_shard([part.shard(number) for part in parts], aside)
     aside.replace(output)
     return dataclasses.replace(merged, file=output.name)
+
+
+@contextlib.contextmanager
+def _full_disk_as_input_error(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = disk_full(error)
+        if reason is None:
+            raise
+        raise InputError(
+            f"The disk needs space for twice the output. Writing to {folder} failed: {reason}. "
+            "Finished work is kept; free some space and run the same command again."
+        ) from None

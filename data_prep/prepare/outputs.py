@@ -116,29 +116,44 @@ def check_replaced(
 
 def no_examples(settings: PrepareSettings, inputs: Iterable[str], counts: Counter) -> InputError:
     """The error of a text, read from `inputs`, that gives no example."""
-    needed, advice = "a document with at least two sentences", "set --input_format or --sentence_objective"
-    if are_rows(inputs):
-        advice = "a row is a document: put sentences together, or set --sentence_objective=none"
+    needed, advice = "a document with at least two sentences", _advice(settings, inputs)
     if settings.sentence_objective == "none":
-        needed, advice = "a sentence", "name other text"
+        needed, advice = "a sentence", "Name other text."
     received = f"{counts['sentences']:,} sentences and {counts['documents']:,} documents"
     return InputError(
-        f"An example needs {needed}. Received none in {received} of {settings.input_file}; {advice}."
+        f"An example needs {needed}. Received none in {received} of {settings.input_file}. {advice}"
     )
 
 
-def layout_warning(settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts) -> str | None:
-    """A warning if text that is read as one sentence per line looks like prose; rows are always prose."""
+def _advice(settings: PrepareSettings, inputs: Iterable[str]) -> str:
+    """How to get documents of several sentences."""
     if are_rows(inputs):
-        return None
-    return prose_warning(vars(counts), makes_pairs=settings.sentence_objective != "none")
+        return (
+            "A row is a document of prose: put the sentences that belong together into one row, or set "
+            "--sentence_objective=none."
+        )
+    if settings.input_format == "lines":
+        return (
+            "Write one sentence per line and blank lines only between documents, or set --input_format=prose."
+        )
+    return "If it has one sentence per line, set --input_format=lines."
+
+
+def layout_warning(settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts) -> str | None:
+    """A warning if text that is read as one sentence per line looks like prose, or rows have only one sentence."""
+    makes_pairs = settings.sentence_objective != "none"
+    if not are_rows(inputs):
+        return prose_warning(vars(counts), makes_pairs)
+    lone, advice = counts.documents_of_one_line, _advice(settings, inputs)
+    few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {advice}"
+    return few if makes_pairs and lone > counts.documents / 2 else None
 
 
 def prose_refused(
     settings: PrepareSettings, inputs: Iterable[str], counts: ExampleCounts
 ) -> InputError | None:
     """The error of text that looks like prose under --strict, if it does."""
-    if settings.strict and (warning := layout_warning(settings, inputs, counts)):
+    if settings.strict and not are_rows(inputs) and (warning := layout_warning(settings, inputs, counts)):
         return InputError(f"--strict allows no text that looks like prose. Received {warning}")
     return None
 

@@ -114,7 +114,7 @@ class ExampleFiles:
       counts: number of examples in each file.
       layout: features of the examples.
       max_predictions_per_seq: P of the batches.
-      manifest: the manifest that lists the first file, if any.
+      manifest: the manifest that lists the first file, if any; the file may have been renamed.
       masking: how the reader masks unmasked examples and chunks; None for examples that are already masked.
 
     >>> files = ExampleFiles.read("heldout.tfrecord")
@@ -178,6 +178,7 @@ class ExampleFiles:
             check_same_vocabulary("All files of a run", known)
             _check_same_masking(known)
         layout = layouts[paths[0]]
+        flags = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
         T = max_seq_length or layout.max_seq_length
         P = max_predictions_per_seq or layout.max_predictions_per_seq
         masking = None
@@ -185,11 +186,7 @@ class ExampleFiles:
             prepared, *_ = [_manifest_for_masking(path, manifests) for path in paths]
             masking = DynamicMasking.of(prepared)
             T, P = prepared.settings.max_seq_length, prepared.settings.predictions
-            flags = {
-                "max_seq_length": (max_seq_length, T),
-                "max_predictions_per_seq": (max_predictions_per_seq, P),
-            }
-            for flag, (received, value) in flags.items():
+            for (flag, received), value in zip(flags.items(), (T, P), strict=True):
                 if received not in (None, value):
                     raise InputError(
                         f"--{flag} must be the value given to `albert prepare` for unmasked examples. "
@@ -198,8 +195,9 @@ class ExampleFiles:
             if layout.holds_chunks and prepared.settings.sentence_objective != "none":
                 _check_range("token_type_ids", (1,), type_vocab_size, "type_vocab_size", paths[0])
         layout = ExampleLayout(layout.names, T, P if layout.is_masked else 0)
+        by_flags = {name for name, value in flags.items() if value}
         for path in paths:
-            _check_first_records(path, layout, vocab_size, type_vocab_size)
+            _check_first_records(path, layout, vocab_size, type_vocab_size, by_flags)
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
 
 
@@ -258,15 +256,25 @@ def _check_same_layout(layouts: Mapping[Path, ExampleLayout]) -> None:
                 "All files of a run must have the same features (masked, unmasked or chunks). Received "
                 f"{first} and {path}, which differ."
             )
+        for name, length, other in (
+            ("input_ids", expected.max_seq_length, layout.max_seq_length),
+            ("masked_lm_positions", expected.max_predictions_per_seq, layout.max_predictions_per_seq),
+        ):
+            if length != other:
+                raise InputError(
+                    f"All files of a run must have the same lengths. {first} has {length} values of "
+                    f"`{expected.names[name]}`, {path} has {other}."
+                )
 
 
 def _check_first_records(
-    path: Path, layout: ExampleLayout, vocab_size: int | None, type_vocab_size: int | None
+    path: Path, layout: ExampleLayout, vocab_size: int | None, type_vocab_size: int | None, flags: set[str]
 ) -> None:
+    """Checks the first records of a file against a layout whose lengths were given by these flags, if any."""
     for record in islice(read_records(path), _CHECKED_RECORDS):
         found = parse_record(record, path)
         for name, feature in layout.features.items():
-            check_feature(name, feature, found, path)
+            check_feature(name, feature, found, path, by_flag=feature.flag in flags)
         limits = {layout.names["input_ids"]: ("vocab_size", vocab_size)}
         if not layout.holds_chunks:
             limits[layout.names["token_type_ids"]] = ("type_vocab_size", type_vocab_size)
@@ -277,8 +285,13 @@ def _check_first_records(
             _check_range(name, found[name][1], limit, flag, path)
 
 
-def check_feature(name: str, feature: Feature, found: RawFeatures, place: Path | str) -> None:
-    """Checks that an example has a feature, of the right type and length; `place` names it in the message."""
+def check_feature(
+    name: str, feature: Feature, found: RawFeatures, place: Path | str, by_flag: bool = False
+) -> None:
+    """Checks that an example has a feature, of the right type and length; `place` names it in the message.
+
+    The length is that of the file's first example unless a flag gave it.
+    """
     if name not in found:
         raise _missing(name, found, place)
     kind, values = found[name]
@@ -289,9 +302,13 @@ def check_feature(name: str, feature: Feature, found: RawFeatures, place: Path |
     if feature.length is None and not values:
         raise _without_values(name, place)
     if feature.length is not None and len(values) != feature.length:
-        reason = f" (--{feature.flag}, or as the first example)" if feature.flag else ""
+        reason = ", as the first example of the file" if feature.flag else ""
+        advice = ""
+        if by_flag:
+            reason = f" (--{feature.flag})"
+            advice = f" Set --{feature.flag}={len(values)} or prepare the data again."
         raise InputError(
-            f"The feature `{name}` must have {feature.length} values{reason}. {place} has {len(values)}."
+            f"The feature `{name}` must have {feature.length} values{reason}. {place} has {len(values)}.{advice}"
         )
 
 

@@ -227,7 +227,10 @@ def _check_replaced(settings: VocabularySettings) -> None:
     if settings.overwrite or not model_file.exists():
         return
     if not report_file(model_file).exists():
-        raise InputError(f"{model_file} is no vocabulary of this command. Name another --output_prefix.")
+        raise InputError(
+            "A vocabulary without a report, which holds its settings, is only replaced with --overwrite. "
+            f"Received {model_file}. Add --overwrite, or another --output_prefix."
+        )
     old = read_report(model_file)
     changed = [
         f"--{name}={old.settings.get(name)}, not {value}"

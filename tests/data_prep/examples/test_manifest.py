@@ -1,7 +1,9 @@
 """What is read from manifest.json, and which manifest belongs to a file."""
 
+import dataclasses
 import hashlib
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -51,6 +53,21 @@ def test_examples_need_the_vocabulary_that_they_were_prepared_with(tmp_path):
     (tmp_path / "then.model").write_bytes(b"trained again")
     with pytest.raises(InputError, match=r"then.model is another one"):
         facts.read()
+
+
+def test_names_of_files_need_not_be_utf8(tmp_path):
+    manifest = make("train.tfrecord")
+    name = os.fsdecode(b"caf\xe9.txt")
+    settings = dataclasses.replace(manifest.settings, input_file=name)
+    changes = {
+        "inputs": [SourceFile(name, 7)],
+        "vocabulary": dataclasses.replace(manifest.vocabulary, file=name),
+        "shards": [dataclasses.replace(manifest.shards[0], file=name)],
+    }
+    dataclasses.replace(manifest, settings=settings, **changes).write(tmp_path)
+    read = Manifest.read(tmp_path)
+    names = (read.settings.input_file, read.inputs[0].file, read.vocabulary.file, read.shards[0].file)
+    assert set(names) == {"caf\ufffd.txt"}
 
 
 def test_counts_that_only_training_knows_are_left_out(tmp_path):

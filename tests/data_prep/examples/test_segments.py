@@ -123,3 +123,19 @@ def test_next_sentences_follow_or_come_from_another_document(lengths, max_tokens
         assert 1 <= len(pair.b) <= max_tokens - len(pair.a)
         assert (pair.b == -1).all() == pair.swapped
         assert pair.swapped or pair.a[-1] < pair.b[0]
+
+
+@pytest.mark.very_slow
+def test_half_of_the_next_sentences_are_random_and_half_of_the_pairs_swapped():
+    """100,000 examples of each objective."""
+    rng = np.random.default_rng(0)
+    document = numbered([2] * 1201)  # the last sentence is left over, and has no pair
+    sop: list = []
+    nsp: list = []
+    while len(sop) < 100_000:
+        sop += [pair.swapped for pair in segment_pairs(document, 8, 0.1, rng)]
+    while len(nsp) < 100_000:
+        found = next_sentence_pairs(document, 8, 0.1, rng, lambda rng: [np.full(3, -1, np.int32)] * 3)
+        nsp += [pair.swapped for pair in found]
+    assert np.mean(sop) == pytest.approx(0.5, abs=0.01)
+    assert np.mean(nsp) == pytest.approx(0.5, abs=0.01)

@@ -288,6 +288,17 @@ def test_an_empty_shard_is_right_if_its_manifest_counts_none(story, model_file, 
         ExampleFiles.read(files)
 
 
+def test_renamed_shards_keep_their_manifest(folder):
+    for number, path in enumerate(sorted(folder.glob("train*"))):
+        path.rename(folder / f"renamed-{number}")
+    output = inspected(folder / "renamed*", verify=True, num_examples=1)
+    assert output.count("matches its manifest") == 2
+    assert "[CLS]" in output, "the vocabulary is found"
+    damage(folder / "renamed-1")
+    with pytest.raises(InputError, match="1 are damaged .* 1 more are missing"):
+        inspected(folder / "renamed*", verify=True)
+
+
 def damage(path):
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 2] ^= 1

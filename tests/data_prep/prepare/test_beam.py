@@ -2,6 +2,8 @@
 
 import dataclasses
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -110,6 +112,17 @@ def test_refused_text_leaves_nothing(texts, model_file, tmp_path):
         assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.very_slow
+def test_an_earlier_output_outlives_a_failure(texts, model_file, tmp_path):
+    settings = settings_for(texts, model_file, tmp_path / "out")
+    on_beam(settings)
+    before = contents(tmp_path / "out")
+    (tmp_path / "lonely.txt").write_text("Only one sentence.\n", encoding="utf-8")
+    with pytest.raises(InputError, match="at least two sentences. Received none in 1 sentences"):
+        on_beam(dataclasses.replace(settings, input_file=str(tmp_path / "lonely.txt"), overwrite=True))
+    assert contents(tmp_path / "out") == before
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -136,6 +149,20 @@ def test_options_without_a_runner(texts, model_file, tmp_path):
     settings = settings_for(texts, model_file, tmp_path, pipeline_options="--parallelism=2")
     with pytest.raises(InputError, match="--pipeline_options is for a Beam runner"):
         prepare(settings)
+
+
+@pytest.mark.very_slow
+def test_the_command_names_the_missing_extra(texts, model_file, tmp_path):
+    """With apache_beam hidden, as on a machine that does not have it."""
+    program = (
+        "import sys; sys.modules['apache_beam'] = None; from albert_cli.cli import main; "
+        f"sys.exit(main(['prepare', '--runner=FlinkRunner', '--input_file={texts}/*.txt', "
+        f"'--spm_model_file={model_file}', '--output_file={tmp_path}/train.tfrecord']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install '.[beam]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 class BucketFileSystem(FileSystem):

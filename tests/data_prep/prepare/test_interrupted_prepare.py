@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import fcntl
+import gzip
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from albert_cli.cli import main
 from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare import local, unfinished
@@ -146,7 +148,9 @@ def test_a_limit_on_file_size_keeps_finished_work(settings):
     limited = ["bash", "-c", 'ulimit -f 40; exec "$@"', "-", *command(settings)]
     run = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 2
-    assert re.fullmatch("albert: The operating system refused .*File too large.\n", run.stderr)
+    assert re.fullmatch(
+        "albert: The disk needs space .* File too large. Finished work is kept; .*\n", run.stderr
+    )
     assert list(folder(settings).glob("*")) == [folder(settings) / ".train.tfrecord.scratch"]
 
 
@@ -314,6 +318,32 @@ def a_worker_of(pid):
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     (worker, *_) = [c for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
     return int(worker)
+
+
+@pytest.mark.slow
+def test_a_corrupt_archive_in_the_middle_of_a_glob(settings, expected, tmp_path, small_parts, capsys):
+    """The error names file and place, finished work is kept, and a good copy is enough to resume."""
+    lines = Path(settings.input_file).read_bytes().split(b"\n\n")
+    for number, part in enumerate((lines[:100], lines[100:200], lines[200:])):
+        (tmp_path / f"part{number}.txt.gz").write_bytes(gzip.compress(b"\n\n".join(part) + b"\n\n"))
+    good = (tmp_path / "part1.txt.gz").read_bytes()
+    (tmp_path / "part1.txt.gz").write_bytes(good[:2000] + b"\xff" * 100 + good[2100:])
+    globbed = dataclasses.replace(settings, input_file=f"{tmp_path}/part*.txt.gz")
+
+    flags = [f"--{name}={value}" for name, value in dataclasses.asdict(globbed).items() if value is not None]
+    flags = [flag for flag in flags if "=True" not in flag]
+    assert main(["prepare", *flags]) == 2
+    message = capsys.readouterr().err
+    assert (
+        f"{tmp_path}/part1.txt.gz is not a complete .gz file: it is damaged or cut off at or before byte"
+        in message
+    )
+    assert list((folder(settings) / ".train.tfrecord.scratch").glob("0*.json"))
+    assert not list(folder(settings).glob("train.tfrecord-*"))
+
+    (tmp_path / "part1.txt.gz").write_bytes(good)
+    assert main(["prepare", *flags]) == 0
+    assert without_manifest(contents(folder(settings))) == expected
 
 
 def test_a_file_system_without_locks(tmp_path, monkeypatch):

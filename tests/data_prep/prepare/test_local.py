@@ -247,16 +247,15 @@ def test_the_vocabulary_is_found_from_any_folder(story, model_file, tmp_path, mo
 @pytest.mark.parametrize(
     ("name", "text", "objective", "message"),
     [
-        ("a.txt", "One.\n\nTwo.\n\nThree.\n", "sop", "two sentences. .* in 3 .* set --input_format or"),
+        (
+            "a.txt",
+            "One.\n\nTwo.\n\nThree.\n",
+            "sop",
+            "at least two sentences. .* in 3 .* or set --input_format=prose.",
+        ),
         ("a.txt", "\n \n", "sop", "at least two sentences"),
         ("a.txt", "One.\n\u0301\n", "sop", "at least two sentences"),
         ("a.txt", "\u0301\n", "none", "An example needs a sentence."),
-        (
-            "a.jsonl",
-            '{"text": "The captain slept."}\n' * 3,
-            "sop",
-            "a row is a document: put sentences together",
-        ),
         ("a.txt", "One.\nTwo.\nThree.\n", "nsp", "at least two different documents"),
     ],
 )
@@ -265,6 +264,22 @@ def test_no_document_with_two_sentences(model_file, tmp_path, name, text, object
     with pytest.raises(InputError, match=message):
         prepared(tmp_path / name, model_file, tmp_path / "out", sentence_objective=objective)
     assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_one_sentence(model_file, tmp_path, capsys):
+    """They are prose with any --input_format, so that another one would not help."""
+    rows, advice = tmp_path / "rows.jsonl", "A row is a document of prose: put the sentences that belong"
+    rows.write_text('{"text": "The captain slept."}\n' * 3)
+    for changes in ({}, {"input_format": "prose"}, {"strict": True}):
+        with pytest.raises(InputError, match=f"at least two sentences. .* {advice}"):
+            prepared(rows, model_file, tmp_path / "out", **changes)
+    with rows.open("a") as file:
+        file.write('{"text": "The captain slept. Nobody saw him. The ship sailed."}\n')
+    settings = PrepareSettings(
+        str(rows), f"{tmp_path}/out/a.tfrecord", str(model_file), max_seq_length=48, strict=True
+    )
+    prepare(settings)
+    assert f"warning: 3 of 4 rows have one sentence, which makes no pair. {advice}" in capsys.readouterr().err
 
 
 def test_a_failure_keeps_earlier_output(story, model_file, tmp_path):

@@ -225,8 +225,14 @@ def test_one_string_or_path_is_read_as_a_flag(files):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"max_seq_length": 12}, "`input_ids` must have 12 values .--max_seq_length.* has 10."),
-        ({"max_predictions_per_seq": 20}, "`masked_lm_positions` must have 20 values .--max_pred.* has 3."),
+        (
+            {"max_seq_length": 12},
+            "`input_ids` must have 12 .*--max_seq_length.* has 10. Set --max_seq_length=10",
+        ),
+        (
+            {"max_predictions_per_seq": 20},
+            "`masked_lm_positions` must have 20 .* has 3. Set --max_predictions_",
+        ),
         (
             {"vocab_size": 10},
             "`input_ids` must be at least 0 and below `vocab_size`.*has 10 where `vocab_size` is 10",
@@ -245,12 +251,20 @@ def test_token_types_within_the_model(files, tmp_path):
     ExampleFiles.read(tmp_path / "a", type_vocab_size=1)
 
 
-@pytest.mark.parametrize("lengths", [(16, P), (T, 5)])
-def test_records_of_different_lengths(tmp_path, lengths):
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ((16, P), "a has 10 values of `input_ids`, .*b has 16."),
+        ((T, 5), "a has 3 values of `masked_lm_positions`, .*b has 5."),
+    ],
+)
+def test_records_of_different_lengths(tmp_path, lengths, message):
     files = [write(tmp_path / "a", [record(10)]), write(tmp_path / "b", [record(10, *lengths)])]
-    for different in (files, [write(tmp_path / "c", [record(10), record(10, *lengths)])]):
-        with pytest.raises(InputError, match="or as the first example"):
-            ExampleFiles.read(different)
+    for flag in (None, 16):  # no value would do
+        with pytest.raises(InputError, match=f"All files of a run must have the same lengths. .*{message}"):
+            ExampleFiles.read(files, max_seq_length=flag)
+    with pytest.raises(InputError, match="as the first example of the file"):
+        ExampleFiles.read(write(tmp_path / "c", [record(10), record(10, *lengths)]))
 
 
 def changed(**features):
