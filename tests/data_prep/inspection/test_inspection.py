@@ -294,6 +294,8 @@ def test_renamed_shards_keep_their_manifest(folder):
     output = inspected(folder / "renamed*", verify=True, num_examples=1)
     assert output.count("matches its manifest") == 2
     assert "[CLS]" in output, "the vocabulary is found"
+    files = ExampleFiles.read(f"{folder}/renamed*")  # as training does
+    assert files.manifest and files.num_examples == files.manifest.counts.examples
     damage(folder / "renamed-1")
     with pytest.raises(InputError, match="1 are damaged .* 1 more are missing"):
         inspected(folder / "renamed*", verify=True)
