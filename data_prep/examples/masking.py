@@ -11,6 +11,7 @@ from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.examples.segments import SegmentPair
 from data_prep.tokenizers.vocabulary import Tokenizer
+from data_prep.tokenizers.vocabulary_flags import WordBoundaries
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,11 @@ class MaskingVocabulary:
     replacements: np.ndarray
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "MaskingVocabulary":
+    def of(cls, tokenizer: Tokenizer, boundaries: WordBoundaries) -> "MaskingVocabulary":
         """Reads them from a tokenizer."""
         replacements = np.flatnonzero(~tokenizer.is_special).astype(np.int32)
-        return cls(tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.starts_word, replacements)
+        starts_word = tokenizer.word_starts(boundaries)
+        return cls(tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, starts_word, replacements)
 
 
 _LONGEST_SPAN = 512  # words

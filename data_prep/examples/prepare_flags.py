@@ -10,7 +10,7 @@ from data_prep.errors import InputError, check_at_least, check_at_most
 from data_prep.files import encodable
 from data_prep.text.sources import InputFormat
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
-from data_prep.tokenizers.vocabulary_flags import vocabulary_from_flags
+from data_prep.tokenizers.vocabulary_flags import WordBoundaries, vocabulary_from_flags
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class PrepareSettings:
       favor_shorter_ngram: choose a span of n words with a probability proportional to 1/n;
         --nofavor_shorter_ngram reverses the weights, so that longer spans are more probable.
       do_whole_word_mask: mask all pieces of a word together.
+      word_boundaries: where words begin. "unicode": at spaces, punctuation marks and symbols; in scripts without
+        spaces, such as Chinese and Thai, every piece is a word. "original": pieces of the letters a to z are
+        joined into words, and every other piece is a word. Default: unicode, but original for the vocabulary of
+        Google's English checkpoints. A WordPiece vocabulary marks words itself.
       masking: "static" masks now; "dynamic" leaves masking to training, which draws new masks in every epoch.
         With --sentence_objective=sop, training then also draws where the segments are cut and whether they are
         swapped.
@@ -75,6 +79,7 @@ class PrepareSettings:
     ngram: int = 3
     favor_shorter_ngram: bool = True
     do_whole_word_mask: bool = True
+    word_boundaries: WordBoundaries | None = None
     masking: Literal["static", "dynamic"] = "static"
     sentence_objective: Literal["sop", "nsp", "none"] = "sop"
     random_seed: int = 12345

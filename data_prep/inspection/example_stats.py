@@ -18,7 +18,7 @@ class ExampleStats:
 
     Args:
       mask_id: id of [MASK].
-      starts_word: bool [V], whether a piece starts a word; for files without `token_boundary`.
+      starts_word: bool [V], whether a piece starts a word; for files that have no `token_boundary`.
 
     Attributes:
       lengths: lengths[n] examples have n tokens, int64 [T + 1].

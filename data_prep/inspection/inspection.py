@@ -50,7 +50,9 @@ def inspect(
         console.print("The files hold no examples.")
     if tokenizer and num_examples:
         show_examples(with_examples, tokenizer, num_examples, console)
-    counted = ExampleStats(tokenizer.mask_id, tokenizer.starts_word) if tokenizer and stats else None
+    counted = (
+        ExampleStats(tokenizer.mask_id, tokenizer.word_starts("original")) if tokenizer and stats else None
+    )
     if verify:
         verify_files(paths, manifests, tokenizer.vocab_size if tokenizer else None, counted, console)
     elif counted and tokenizer:

@@ -49,7 +49,14 @@ from data_prep.prepare.beam_steps import (
     write_shard,
     write_slice,
 )
-from data_prep.prepare.outputs import RECORD_BYTES, check_outputs, check_replaced, is_remote, layout_warning
+from data_prep.prepare.outputs import (
+    RECORD_BYTES,
+    check_outputs,
+    check_replaced,
+    is_remote,
+    layout_warning,
+    with_word_boundaries,
+)
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.text.sources import compression_of
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -67,6 +74,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     check_outputs(outputs, inputs, settings.vocabulary_file)
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
     facts = VocabularyFacts.of(vocabulary.tokenizer())  # a damaged file is an error now, not in the job
+    settings = with_word_boundaries(settings, facts.sha256)
     folder, names = outputs[0].rpartition("/")[0], {PurePosixPath(name).name for name in outputs}
     manifests = manifests_at(folder)
     existing = existing_names(

@@ -53,7 +53,7 @@ class MakeExamples(beam.DoFn):
 
     def setup(self):
         self._tokenizer = self._vocabulary.tokenizer()
-        self._masking = MaskingVocabulary.of(self._tokenizer)
+        self._masking = MaskingVocabulary.of(self._tokenizer, self._settings.word_boundaries)
 
     def process(self, document: Document, partners: PartnerPool | None = None):
         settings = self._settings

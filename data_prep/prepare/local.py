@@ -44,6 +44,7 @@ from data_prep.prepare.outputs import (
     layout_warning,
     no_examples,
     prose_refused,
+    with_word_boundaries,
 )
 from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
@@ -60,6 +61,7 @@ from data_prep.text.sources import expand_files, input_size
 from data_prep.text.tfds_rows import is_tfds
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
+from data_prep.tokenizers.vocabulary_flags import WordBoundaries
 
 # About how many bytes of records a worker makes from one stretch of the text and holds in memory. A stretch is
 # also no longer than the longest document, since a few stretches wait in memory for a worker.
@@ -83,6 +85,8 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     outputs = shard_names(settings.output_file, settings.num_shards)
     check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
+    facts = VocabularyFacts.of(tokenizer)
+    settings = with_word_boundaries(settings, facts.sha256)
     # An unfinished run was already allowed to replace files, and may have replaced some.
     if not finished_work(_work_folder(settings.output_file)):
         folder, names = outputs[0].parent, {path.name for path in outputs}
@@ -90,7 +94,7 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
         existing = {
             name for name in names.union(*(each.files for each in manifests)) if (folder / name).exists()
         }
-        check_replaced(settings, VocabularyFacts.of(tokenizer), folder, names, existing, manifests)
+        check_replaced(settings, facts, folder, names, existing, manifests)
     with new_folder(outputs[0].parent) as folder:
         return _write_examples(settings, inputs, outputs, folder, tokenizer, show_progress)
 
@@ -218,7 +222,10 @@ def _make_part(job: _PartJob) -> Counter:
     if earlier:
         return Counter(earlier["counts"])
     settings = job.settings
-    tokenizer, masking = _tokenizer(settings.vocabulary_file, settings.do_lower_case, job.vocabulary)
+    assert settings.word_boundaries
+    tokenizer, masking = _tokenizer(
+        settings.vocabulary_file, settings.do_lower_case, settings.word_boundaries, job.vocabulary
+    )
     partners = _partners(job.partners, job.partners.stat().st_mtime_ns) if job.partners else None
     counts: Counter = Counter()
     records: list[bytes] = []
@@ -240,11 +247,11 @@ def _make_part(job: _PartJob) -> Counter:
 
 @functools.lru_cache(maxsize=1)
 def _tokenizer(
-    vocabulary_file: str, do_lower_case: bool | None, sha256: str
+    vocabulary_file: str, do_lower_case: bool | None, boundaries: WordBoundaries, sha256: str
 ) -> tuple[Tokenizer, MaskingVocabulary]:
     """Loaded once per process; `sha256` distinguishes successive files of the same name."""
     tokenizer = Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
-    return tokenizer, MaskingVocabulary.of(tokenizer)
+    return tokenizer, MaskingVocabulary.of(tokenizer, boundaries)
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,5 +1,6 @@
 """Shared by the local and the Beam runner: checks of the output's names, a shard's row, errors."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, Vocabula
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.text.layout import prose_warning
 from data_prep.text.rows import are_rows
+from data_prep.tokenizers.word_starts import usual_boundaries
 
 RECORD_BYTES = 1.6  # about so many bytes of records for a character of text, in each duplicate
 
@@ -39,6 +41,12 @@ class ShardWriter:
         """The row of the manifest so far."""
         examples, *others = self._totals.tolist()
         return Shard(name, examples, self._num_bytes, f"{self._crc:08x}", *others)
+
+
+def with_word_boundaries(settings: PrepareSettings, vocabulary_sha256: str) -> PrepareSettings:
+    """Settings in which `word_boundaries` is set: by default, to the rule that is usual for the vocabulary."""
+    boundaries = settings.word_boundaries or usual_boundaries(vocabulary_sha256)
+    return dataclasses.replace(settings, word_boundaries=boundaries)
 
 
 def is_remote(name: str) -> bool:

@@ -17,7 +17,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from data_prep.errors import InputError
 from data_prep.files import encodable, read_bytes
-from data_prep.tokenizers.digit_comma import SPACE, DigitCommaTable
+from data_prep.tokenizers.digit_comma import DigitCommaTable
 from data_prep.tokenizers.long_texts import LONGEST_WHOLE, Cuts, Part
 from data_prep.tokenizers.normalization import (
     RELEASED,
@@ -27,14 +27,12 @@ from data_prep.tokenizers.normalization import (
     normalize,
 )
 from data_prep.tokenizers.offsets import Locator, OffsetTables, pieces_of
+from data_prep.tokenizers.vocabulary_flags import WordBoundaries
+from data_prep.tokenizers.word_starts import word_starts
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 _CHUNK = 256  # texts whose offsets are computed together: few enough for the processor's cache
 _LONGEST_PIECE = 1000  # characters; `albert vocab` makes pieces of up to 16
-
-# The original's list: ASCII punctuation without ' < = >, and the two currency signs of its vocabulary.
-_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
-_INSIDE_WORDS = _PUNCTUATION | frozenset("abcdefghijklmnopqrstuvwxyz")
 
 
 class Encoding(NamedTuple):
@@ -66,7 +64,6 @@ class AlbertTokenizer:
       pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
       vocab_size: V.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
-      starts_word: bool [V], whether a piece starts a word for whole-word masking.
       is_special: bool [V], the symbols that never represent text: control symbols and <unk>.
 
     >>> tokenizer = AlbertTokenizer("runs/base/spm.model")
@@ -91,12 +88,15 @@ class AlbertTokenizer:
             _symbol(self._model, symbol, self.file) for symbol in CONTROL_SYMBOLS
         )
         self.unk_id: int = self._model.unk_id()
-        self.starts_word = np.array([_starts_word(piece) for piece in self.pieces])
         self.is_special = np.array(
             [self._model.is_control(i) or self._model.is_unknown(i) for i in range(self.vocab_size)]
         )
         self.digit_comma = DigitCommaTable.from_model(self._model)
         self._stored_tables = offset_tables
+
+    def word_starts(self, boundaries: WordBoundaries) -> np.ndarray:
+        """Whether a piece starts a word for whole-word masking; bool [V]. See `word_starts.word_starts`."""
+        return word_starts(self.pieces, boundaries)
 
     @property
     def serialized_model(self) -> bytes:
@@ -213,19 +213,6 @@ class AlbertTokenizer:
         'hello, world.'
         """
         return self._model.decode([int(i) for i in ids])
-
-
-def _starts_word(piece: str) -> bool:
-    """The original's rule: foreign letters, digits and punctuation are separate words.
-
-    >>> [_starts_word(piece) for piece in ("▁the", "ing", ",", "é", "5", "'s", "<unk>")]
-    [True, False, True, True, True, True, True]
-    """
-    return (
-        piece.startswith((SPACE, "<"))
-        or piece in _PUNCTUATION
-        or not all(character.lower() in _INSIDE_WORDS for character in piece)
-    )
 
 
 def _load(content: bytes, path: Path) -> sentencepiece.SentencePieceProcessor:

@@ -3,9 +3,12 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from data_prep.errors import InputError
 from data_prep.text.sources import InputFormat
+
+WordBoundaries = Literal["unicode", "original"]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from data_prep.errors import InputError
 from data_prep.files import read_bytes
 from data_prep.tokenizers.albert_tokenizer import Encoding
 from data_prep.tokenizers.normalization import RELEASED, Normalization
+from data_prep.tokenizers.vocabulary_flags import WordBoundaries
 from data_prep.tokenizers.words import CHINESE, split_words
 
 SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -36,7 +37,6 @@ class WordPieceTokenizer:
       pieces: the V pieces, a tuple of strings; `pieces[id]` is the piece of an id.
       vocab_size: V.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the symbols.
-      starts_word: bool [V], whether a piece starts a word for whole-word masking: all without ##.
       is_special: bool [V], the symbols that never represent text.
 
     >>> tokenizer = WordPieceTokenizer("vocab.txt")
@@ -64,7 +64,6 @@ class WordPieceTokenizer:
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._ids[symbol] for symbol in SYMBOLS
         )
-        self.starts_word = np.array([not piece.startswith("##") for piece in self.pieces])
         self.is_special = np.array([piece in SYMBOLS for piece in self.pieces])
         self._longest_piece = max(map(len, self.pieces))
         self._split_cached = lru_cache(maxsize=1 << 16)(self._split)  # text repeats its words
@@ -72,6 +71,10 @@ class WordPieceTokenizer:
     def __reduce__(self):
         # For worker processes: without the cache, which cannot be pickled.
         return WordPieceTokenizer, (self.file, self.normalization, self._content)
+
+    def word_starts(self, boundaries: WordBoundaries) -> np.ndarray:
+        """Whether a piece starts a word for whole-word masking: all without ##, by either rule; bool [V]."""
+        return np.array([not piece.startswith("##") for piece in self.pieces])
 
     def encode(self, text: str) -> list[int]:
         """The ids of one text, without [CLS] and [SEP]; "[MASK]" in the text is never the symbol."""

@@ -206,7 +206,9 @@ def test_with_a_wordpiece_vocabulary(vocab_file, tmp_path):
         predicted = example["masked_lm_positions"][weights]
         ids[predicted] = example["masked_lm_ids"][weights]
         # A segment may begin inside a word.
-        words = np.cumsum(tokenizer.starts_word[ids] | np.append(True, tokenizer.is_special[ids[:-1]]))
+        words = np.cumsum(
+            tokenizer.word_starts("unicode")[ids] | np.append(True, tokenizer.is_special[ids[:-1]])
+        )
         assert set(np.flatnonzero(np.isin(words, words[predicted]))) == set(predicted)
         assert "".join(tokenizer.pieces[i].removeprefix("##") for i in ids[1:6]) in letters
         masked += len(predicted)
@@ -305,7 +307,7 @@ def test_chunks_hold_the_sentences_of_a_document(story, model_file, tmp_path):
         parts = np.split(example["input_ids"], example["sentence_starts"])
         assert len(parts) >= 2
         sentences.subtract(collections.Counter(tuple(part.tolist()) for part in parts))
-        expected = tokenizer.starts_word[example["input_ids"]]
+        expected = tokenizer.word_starts("unicode")[example["input_ids"]]
         np.testing.assert_array_equal(example["token_boundary"], expected)
     assert all(count >= 0 for count in sentences.values())
     assert sentences.total() == manifest.counts.dropped_sentences

@@ -98,9 +98,15 @@ def test_has_the_interface_of_the_sentencepiece_class(tokenizer):
     assert public(AlbertTokenizer) - own_to_sentencepiece == public(WordPieceTokenizer)
     assert tokenizer.pieces[:5] == SYMBOLS
     assert np.flatnonzero(tokenizer.is_special).tolist() == [0, 1, 2, 3, 4]
-    starts = [piece for piece, start in zip(tokenizer.pieces, tokenizer.starts_word, strict=True) if start]
+    starts = [
+        piece
+        for piece, start in zip(tokenizer.pieces, tokenizer.word_starts("unicode"), strict=True)
+        if start
+    ]
     assert not any(piece.startswith("##") for piece in starts)
-    assert MaskingVocabulary.of(tokenizer).replacements.tolist() == list(range(5, tokenizer.vocab_size))
+    assert MaskingVocabulary.of(tokenizer, "unicode").replacements.tolist() == list(
+        range(5, tokenizer.vocab_size)
+    )
     assert [ids.dtype for ids in tokenizer.encode_batch(["a", ""])] == [np.int32] * 2
 
 
