@@ -5,7 +5,7 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from data_prep.tokenizers.albert_tokenizer import SPACE
+from data_prep.tokenizers.digit_comma import SPACE
 
 LEGEND = "{word} became [MASK], {word=} stayed, {word→other} became another"
 _STYLES = {"mask": "bold black on yellow", "kept": "bold black on green", "random": "bold white on red"}

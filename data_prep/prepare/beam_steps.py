@@ -53,6 +53,7 @@ class MakeExamples(beam.DoFn):
 
     def setup(self):
         self._tokenizer = self._vocabulary.tokenizer()
+        assert self._settings.word_boundaries
         self._masking = MaskingVocabulary.of(self._tokenizer, self._settings.word_boundaries)
 
     def process(self, document: Document, partners: PartnerPool | None = None):
