@@ -23,6 +23,7 @@ from data_prep.signals import signals_raise
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
 _ADDRESSES = (
+    "dask://",
     "hf://",
     "https://",
     "http://",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,8 @@ class PrepareSettings:
       do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
         vocabulary says, or lower case without one.
       workers: number of processes; it does not change the output. Default: one per core.
+      cluster: address of a Dask scheduler, dask://HOST:PORT, whose workers do the work. They must see the
+        vocabulary and the output, on a shared disk. It does not change the output.
       runner: "local", or the Apache Beam runner of a cluster: DirectRunner, FlinkRunner, SparkRunner or
         DataflowRunner. It does not change the output.
       pipeline_options: options of the Beam runner in one string, for example "--flink_master=host:8081
@@ -87,6 +90,7 @@ class PrepareSettings:
     strict: bool = False
     do_lower_case: bool | None = None
     workers: int | None = None
+    cluster: str | None = None
     runner: str = "local"
     pipeline_options: str = ""
 
@@ -147,7 +151,15 @@ class PrepareSettings:
 
 
 # Flags that do not change the output, and do_lower_case, which `VocabularyFacts` records.
-_NOT_IN_THE_OUTPUT = ("overwrite", "strict", "workers", "runner", "pipeline_options", "do_lower_case")
+_NOT_IN_THE_OUTPUT = (
+    "overwrite",
+    "strict",
+    "workers",
+    "cluster",
+    "runner",
+    "pipeline_options",
+    "do_lower_case",
+)
 
 
 def check_settings(settings: PrepareSettings) -> None:
@@ -157,6 +169,11 @@ def check_settings(settings: PrepareSettings) -> None:
     vocabulary_from_flags(settings.spm_model_file, settings.vocab_file)
     check_at_most(99_999, settings, "num_shards")  # names have five digits
     check_at_most(1 << 16, settings, "max_seq_length")
+    if settings.cluster and not re.fullmatch(r"dask://[^/\s]+:\d+", settings.cluster):
+        raise InputError(f"--cluster must be written dask://HOST:PORT. Received {settings.cluster}.")
+    if settings.cluster and (settings.workers or settings.runner != "local"):
+        other = f"--workers={settings.workers}" if settings.workers else f"--runner={settings.runner}"
+        raise InputError(f"--cluster decides where the work is done. Received {other}, too; leave one out.")
     if settings.workers and settings.runner != "local":
         raise InputError(
             f"--workers is for the local runner. Received --runner={settings.runner}; set the number of a Beam "

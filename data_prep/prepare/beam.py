@@ -1,6 +1,6 @@
 """`albert prepare --runner=...`: the local runner's work as an Apache Beam pipeline, for a cluster.
 
-    inputs --> Document --> ((shard, slice), record) --GroupByKey--> sorted slices --GroupByKey--> shards, manifest
+    inputs --> Text --> Document --> ((shard, slice), record) --GroupByKey--> sorted slices --GroupByKey--> shards
 
 Every draw depends on the text and the seed alone, and a shard's records are sorted by their keys, so the files
 equal the local runner's byte for byte. They get their final names once all of them are complete. An error in an
@@ -113,9 +113,14 @@ def _pipeline(
         pipeline
         | "inputs" >> beam.Create(inputs)
         | "one worker per input" >> beam.Reshuffle()
-        | "read" >> beam.FlatMap(read_input, settings).with_outputs("errors", main="documents")
+        | "read" >> beam.FlatMap(read_input, settings).with_outputs("errors", main="texts")
     )
-    documents = read.documents | "share documents" >> beam.Reshuffle()
+    # Workers share the texts, and each splits its own into sentences.
+    documents = (
+        read.texts
+        | "share texts" >> beam.Reshuffle()
+        | "sentences" >> beam.FlatMap(lambda text: text.documents())
+    )
     partners = {}
     if settings.sentence_objective == "nsp":
         sample = documents | beam.CombineGlobally(SamplePartners(settings.random_seed, vocabulary))

@@ -21,7 +21,7 @@ from data_prep.examples.partners import PartnerPool, PartnerSample
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.beam_files import local_file, open_file, replace_all, set_manifests_aside
 from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples, prose_refused
-from data_prep.text.documents import Document, cut_documents, read_documents
+from data_prep.text.documents import Document, read_texts
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -31,12 +31,10 @@ _COPIED_TOGETHER = 8 << 20  # bytes
 
 
 def read_input(name: str, settings: PrepareSettings):
-    """Yields the documents of an input; an error goes to the output "errors"."""
+    """Yields the texts of an input; an error goes to the output "errors"."""
     try:
         with local_file(name) as path:
-            yield from cut_documents(
-                read_documents([path], settings.input_format, settings.language, settings.text_field)
-            )
+            yield from read_texts([path], settings.input_format, settings.language, settings.text_field)
     except InputError as error:
         yield beam.pvalue.TaggedOutput("errors", str(error))
 

@@ -1,6 +1,6 @@
 """`albert prepare`: text files to TFRecord shards of masked examples, and their manifest.
 
-    Document --encode--> ids --segment_pairs--> pairs --masked_example--> examples --serialize--> records
+    Text --> Document --encode--> ids --segment_pairs--> pairs --masked_example--> examples --serialize--> records
 
 Every random draw, also of an example's place in the output, comes from a generator keyed by (seed, document,
 duplicate). So the bytes depend on the text and the settings alone, neither on the order of the documents nor on
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,9 +53,9 @@ from data_prep.prepare.unfinished import finished_work, unfinished_folder
 from data_prep.prepare.workers import Workers
 from data_prep.text.documents import (
     MAX_DOCUMENT_CHARACTERS,
-    Document,
-    cut_documents,
+    Text,
     read_documents,
+    read_texts,
     text_stretches,
 )
 from data_prep.text.sources import expand_files, input_size
@@ -62,6 +63,9 @@ from data_prep.text.tfds_rows import is_tfds
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 from data_prep.tokenizers.vocabulary_flags import WordBoundaries
+
+if TYPE_CHECKING:
+    from data_prep.prepare.dask_workers import DaskWorkers
 
 # About how many bytes of records a worker makes from one stretch of the text and holds in memory. A stretch is
 # also no longer than the longest document, since a few stretches wait in memory for a worker.
@@ -111,12 +115,12 @@ def _write_examples(
     with (
         _full_disk_as_input_error(folder),
         unfinished_folder(_work_folder(settings.output_file), _plan(settings, tokenizer)) as work,
-        Workers(settings.workers or available_cores()) as workers,
+        _workers(settings, work) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
         partners = _sample_partners(work, inputs, tokenizer, settings)
-        documents = _documents(inputs, settings)
-        jobs = _part_jobs(documents, work, settings, len(outputs), partners)
+        texts = read_texts(inputs, settings.input_format, settings.language, settings.text_field)
+        jobs = _part_jobs(texts, work, settings, len(outputs), partners)
         counts: Counter = Counter()
         num_parts = 0
         for part_counts in workers.run(_make_part, jobs):
@@ -142,21 +146,30 @@ def _write_examples(
     return manifest
 
 
+def _workers(settings: PrepareSettings, work: Path) -> "Workers | DaskWorkers":
+    if not settings.cluster:
+        return Workers(settings.workers or available_cores())
+    from data_prep.prepare.dask_workers import DaskWorkers
+
+    return DaskWorkers(settings.cluster, work)
+
+
 @dataclass(frozen=True)
 class _PartJob:
     """A stretch of the text that becomes a part."""
 
     part: Part
-    documents: tuple[Document, ...]
+    texts: tuple[Text, ...]
     settings: PrepareSettings
     num_shards: int
-    vocabulary: str  # its SHA-256
+    vocabulary_file: Path
+    vocabulary_sha256: str
     partners: Path | None  # file of the PartnerPool
 
 
 def _work_folder(output_file: str) -> Path:
     """A hidden folder beside the output. Its name does not depend on `num_shards`, so that a change is noticed."""
-    first = shard_names(output_file, num_shards=1)[0]
+    first = shard_names(output_file, num_shards=1)[0].absolute()  # workers may run in another folder
     return first.with_name(f".{first.name}.scratch")
 
 
@@ -165,10 +178,6 @@ def _plan(settings: PrepareSettings, tokenizer: Tokenizer) -> dict:
     plan = {name: value for name, value in settings.output_settings.items() if name not in _NAMES_OF_FILES}
     vocabulary = {"vocabulary": file_sha256(tokenizer.file), **dataclasses.asdict(tokenizer.normalization)}
     return {**plan, **vocabulary, "versions": package_versions()}
-
-
-def _documents(inputs: list[Path], settings: PrepareSettings) -> Iterator[Document]:
-    return read_documents(inputs, settings.input_format, settings.language, settings.text_field)
 
 
 def _sample_partners(
@@ -183,30 +192,30 @@ def _sample_partners(
             "or a pipe; write the text to a file first."
         )
     path = work / "partners.npz"
-    # Cut as in `text_stretches`: a document recognises itself in the pool by its text.
     sample = PartnerSample(settings.random_seed)
-    for document in cut_documents(_documents(inputs, settings)):
+    for document in read_documents(inputs, settings.input_format, settings.language, settings.text_field):
         sample.add(document)
     sample.pool(tokenizer).save(path)
     return path
 
 
 def _part_jobs(
-    documents: Iterable[Document],
+    texts: Iterable[Text],
     work: Path,
     settings: PrepareSettings,
     num_shards: int,
     partners: Path | None,
 ) -> Iterator[_PartJob]:
-    vocabulary = file_sha256(Path(settings.vocabulary_file))
-    stretches = text_stretches(documents, 1, lambda document: _share_of_part(document, settings))
+    file = Path(settings.vocabulary_file).absolute()
+    sha256 = file_sha256(file)
+    stretches = text_stretches(texts, 1, lambda text: _share_of_part(text, settings))
     for number, stretch in enumerate(stretches):
-        yield _PartJob(Part(work, number), stretch, settings, num_shards, vocabulary, partners)
+        yield _PartJob(Part(work, number), stretch, settings, num_shards, file, sha256, partners)
 
 
-def _share_of_part(document: Document, settings: PrepareSettings) -> float:
-    """The share of a part that a document fills, by its characters or its records, whichever is larger."""
-    characters = document.num_characters
+def _share_of_part(text: Text, settings: PrepareSettings) -> float:
+    """The share of a part that a text fills, by its characters or its records, whichever is larger."""
+    characters = text.num_characters
     in_duplicate = max(RECORD_BYTES * characters, settings.padded_bytes)  # even two words are padded to T
     return max(characters / MAX_DOCUMENT_CHARACTERS, settings.passes * in_duplicate / _PART_BYTES)
 
@@ -214,17 +223,17 @@ def _share_of_part(document: Document, settings: PrepareSettings) -> float:
 def _make_part(job: _PartJob) -> Counter:
     """Makes a part unless an earlier run did; returns its counts."""
     digest = hashlib.blake2b(digest_size=16)
-    for document in job.documents:
-        digest.update("\n".join((*document.sentences, "\n")).encode("utf-8", "surrogatepass"))
+    for text in job.texts:
+        digest.update("\n".join((*text.paragraphs, "\n")).encode("utf-8", "surrogatepass"))
     earlier = job.part.summary()
     if earlier and earlier["text"] != digest.hexdigest():
-        raise InputError(_OTHER_TEXT.format(f"it differs from {job.documents[0].source} on"))
+        raise InputError(_OTHER_TEXT.format(f"it differs from {job.texts[0].source} on"))
     if earlier:
         return Counter(earlier["counts"])
     settings = job.settings
     assert settings.word_boundaries
     tokenizer, masking = _tokenizer(
-        settings.vocabulary_file, settings.do_lower_case, settings.word_boundaries, job.vocabulary
+        job.vocabulary_file, settings.do_lower_case, settings.word_boundaries, job.vocabulary_sha256
     )
     partners = _partners(job.partners, job.partners.stat().st_mtime_ns) if job.partners else None
     counts: Counter = Counter()
@@ -232,7 +241,8 @@ def _make_part(job: _PartJob) -> Counter:
     rows: list[tuple[int, ...]] = []
     examples = (
         one
-        for document in job.documents
+        for text in job.texts
+        for document in text.documents()
         for one in document_examples(document, tokenizer, masking, settings, counts, partners)
     )
     while batch := list(itertools.islice(examples, _SERIALIZED_TOGETHER)):
@@ -247,7 +257,7 @@ def _make_part(job: _PartJob) -> Counter:
 
 @functools.lru_cache(maxsize=1)
 def _tokenizer(
-    vocabulary_file: str, do_lower_case: bool | None, boundaries: WordBoundaries, sha256: str
+    vocabulary_file: Path, do_lower_case: bool | None, boundaries: WordBoundaries, sha256: str
 ) -> tuple[Tokenizer, MaskingVocabulary]:
     """Loaded once per process; `sha256` distinguishes successive files of the same name."""
     tokenizer = Vocabulary.read(vocabulary_file, do_lower_case).tokenizer()
@@ -260,8 +270,11 @@ def _partners(file: Path, modified: int) -> PartnerPool:
     return PartnerPool.load(file)
 
 
-def _write_shards(parts: tuple[Part, ...], outputs: list[Path], workers: Workers) -> list[Shard]:
+def _write_shards(
+    parts: tuple[Part, ...], outputs: list[Path], workers: "Workers | DaskWorkers"
+) -> list[Shard]:
     write = functools.partial(_write_shard, parts)
+    outputs = [output.absolute() for output in outputs]
     # A single part is merged before workers could start.
     return list((map if len(parts) == 1 else workers.run)(write, enumerate(outputs)))
 

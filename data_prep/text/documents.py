@@ -1,6 +1,6 @@
 """Inputs to documents: the first step of every item's journey.
 
-    paths --read_documents--> Document(sentences) ... --cut_documents--> none over a million characters
+    paths --read_texts--> Text(paragraphs) --documents--> Document(sentences) ... none over a million characters
 
 The name of an input determines its format:
 
@@ -12,9 +12,9 @@ The name of an input determines its format:
     tfds:imdb_reviews:train  a dataset of tensorflow-datasets    ─┘
     -                   text from standard input
 
-All but .parquet may end in .gz, .bz2, .xz or .zst. Documents are read one at a time, and very long documents,
+All but .parquet may end in .gz, .bz2, .xz or .zst. Texts are read one at a time, and very long texts, documents,
 paragraphs and sentences are cut, so memory does not grow with the files. (A line is read whole, and so is an array
-in a .json file.)
+in a .json file.) Splitting paragraphs into sentences takes most of the time, so that workers do it.
 """
 
 import dataclasses
@@ -32,11 +32,11 @@ from data_prep.text.rows import rows_reader
 from data_prep.text.sources import InputFile, InputFormat, compression_by_content, compression_of
 
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
-MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise, in `cut_documents`
+MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise
 _NO_TEXT = (".csv", ".tsv", ".xlsx", ".arrow", ".zip", ".pdf", ".docx")
 MAX_SENTENCE_CHARACTERS = 100_000  # a longer one is cut between two words
 # Characters; a longer paragraph is cut at the end of a line, a longer line between two words.
-_MAX_PARAGRAPH = 1_000_000
+_MAX_PARAGRAPH = 500_000
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 # Quotations and parentheses, which the splitter takes as one sentence.
 _QUOTES = re.compile(r"[\"“”„‘’«»‹›()\[\]「」『』（）]")
@@ -67,13 +67,58 @@ class Document:
         return sum(map(len, self.sentences))
 
 
+@dataclass(frozen=True)
+class Text:
+    """A document before it is split into sentences, or a part of a long one.
+
+    Attributes:
+      paragraphs: of prose, or sentences if `language` is None.
+      language: of prose, an ISO 639 code; None if each paragraph is a sentence.
+      source: where it begins, for messages: "books/emma.txt, line 12".
+      num_bytes: its size in the input, compressed if the input is, for progress.
+    """
+
+    paragraphs: tuple[str, ...]
+    language: str | None = None
+    source: str = ""
+    num_bytes: int = 0
+
+    @property
+    def num_characters(self) -> int:
+        """The length of its paragraphs."""
+        return sum(map(len, self.paragraphs))
+
+    def documents(self) -> Iterator[Document]:
+        """Its document; several if it has too many sentences or characters. Every random draw is keyed by them."""
+        pieces = [self.paragraphs] if self.language is None else _sentences(self.paragraphs, self.language)
+        num_bytes = self.num_bytes
+        for sentences in pieces:
+            yield from cut_document(Document(sentences, self.source, num_bytes), MAX_DOCUMENT_CHARACTERS)
+            num_bytes = 0
+
+
 def read_documents(
     paths: Iterable[Path],
     input_format: InputFormat = "lines",
     language: str = "en",
     text_field: str = "text",
 ) -> Iterator[Document]:
-    """Reads documents one at a time; no more than one, of not many more than MAX_SENTENCES, is in memory.
+    """Reads documents one at a time; see `read_texts`.
+
+    >>> list(read_documents([Path("two.txt")]))  # "One.\\nTwo.\\n\\nThree.\\n"
+    [Document(sentences=('One.', 'Two.'), source='two.txt, line 1', ...), Document(sentences=('Three.',), ...)]
+    """
+    for text in read_texts(paths, input_format, language, text_field):
+        yield from text.documents()
+
+
+def read_texts(
+    paths: Iterable[Path],
+    input_format: InputFormat = "lines",
+    language: str = "en",
+    text_field: str = "text",
+) -> Iterator[Text]:
+    """Reads texts one at a time, none of many more than MAX_SENTENCES lines or MAX_DOCUMENT_CHARACTERS.
 
     Args:
       paths: inputs of the formats above.
@@ -83,9 +128,6 @@ def read_documents(
         always prose.
       language: the language of prose, an ISO 639 code, for the sentence splitter.
       text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
-
-    >>> list(read_documents([Path("two.txt")]))  # "One.\\nTwo.\\n\\nThree.\\n"
-    [Document(sentences=('One.', 'Two.'), source='two.txt, line 1', ...), Document(sentences=('Three.',), ...)]
     """
     check_choice(get_args(InputFormat), "input_format", input_format)
     for path in paths:
@@ -155,12 +197,6 @@ def _cut_sentence(sentence: str) -> Iterator[str]:
     return filter(None, (piece.strip() for piece in _cut(sentence, MAX_SENTENCE_CHARACTERS)))
 
 
-def cut_documents(documents: Iterable[Document]) -> Iterator[Document]:
-    """Cuts documents longer than MAX_DOCUMENT_CHARACTERS; every random draw is keyed by the results."""
-    for document in documents:
-        yield from cut_document(document, MAX_DOCUMENT_CHARACTERS)
-
-
 def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
     """Cuts a document between two sentences wherever it would exceed `max_characters`.
 
@@ -180,18 +216,17 @@ def cut_document(document: Document, max_characters: int) -> Iterator[Document]:
 
 
 def text_stretches(
-    documents: Iterable[Document], max_size: float, size_of: Callable[[Document], float]
-) -> Iterator[tuple[Document, ...]]:
-    """Groups documents into pieces of work, whose boundaries depend on the text alone.
+    texts: Iterable[Text], max_size: float, size_of: Callable[[Text], float]
+) -> Iterator[tuple[Text, ...]]:
+    """Groups texts into pieces of work, whose boundaries depend on the texts alone.
 
-    A group ends with the document at which the sum of `size_of` reaches `max_size`. Documents longer than
-    MAX_DOCUMENT_CHARACTERS are cut first.
+    A group ends with the text at which the sum of `size_of` reaches `max_size`.
     """
-    stretch: list[Document] = []
+    stretch: list[Text] = []
     size = 0.0
-    for piece in cut_documents(documents):
-        stretch.append(piece)
-        size += size_of(piece)
+    for text in texts:
+        stretch.append(text)
+        size += size_of(text)
         if size >= max_size:
             yield tuple(stretch)
             stretch, size = [], 0.0
@@ -254,7 +289,7 @@ def _joined(lines: list[str]) -> Iterator[str]:
         yield paragraph
 
 
-def _read_lines(path: Path) -> Iterator[Document]:
+def _read_lines(path: Path) -> Iterator[Text]:
     sentences: list[str] = []
     begin = 0
     first_line = 1
@@ -266,31 +301,46 @@ def _read_lines(path: Path) -> Iterator[Document]:
                 first_line = number
             sentences += pieces
             if sentences and (not pieces or len(sentences) >= MAX_SENTENCES):
-                yield Document(tuple(sentences), f"{file.name}, line {first_line}", file.position - begin)
+                yield Text(tuple(sentences), None, f"{file.name}, line {first_line}", file.position - begin)
                 sentences, begin = [], file.position
         if sentences:
-            yield Document(tuple(sentences), f"{file.name}, line {first_line}", file.position - begin)
+            yield Text(tuple(sentences), None, f"{file.name}, line {first_line}", file.position - begin)
 
 
-def _read_prose(path: Path, language: str) -> Iterator[Document]:
+def _read_prose(path: Path, language: str) -> Iterator[Text]:
     begin = 0
     with InputFile(path) as file:
-        pieces = _sentences(split_paragraphs(_text_lines(file)), language)
-        for number, sentences in enumerate(pieces, start=1):
+        for number, paragraphs in enumerate(_parts(split_paragraphs(_text_lines(file))), start=1):
             source = file.name if number == 1 else f"{file.name}, part {number}"
-            yield Document(sentences, source, file.position - begin)
+            yield Text(paragraphs, language, source, file.position - begin)
             begin = file.position
 
 
-def _read_rows(path: Path, language: str, text_field: str) -> Iterator[Document]:
+def _read_rows(path: Path, language: str, text_field: str) -> Iterator[Text]:
     begin = 0
     rows = rows_reader(path)
     assert rows
     for text, source, end in rows(path, text_field):
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        for number, sentences in enumerate(_sentences(split_paragraphs(lines), language), start=1):
-            yield Document(sentences, source if number == 1 else f"{source}, part {number}", end - begin)
+        for number, paragraphs in enumerate(_parts(split_paragraphs(lines)), start=1):
+            yield Text(
+                paragraphs, language, source if number == 1 else f"{source}, part {number}", end - begin
+            )
             begin = end
+
+
+def _parts(paragraphs: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Paragraphs in groups of at most MAX_DOCUMENT_CHARACTERS."""
+    part: list[str] = []
+    size = 0
+    for paragraph in paragraphs:
+        size += len(paragraph)
+        if part and size > MAX_DOCUMENT_CHARACTERS:
+            yield tuple(part)
+            part, size = [], len(paragraph)
+        part.append(paragraph)
+    if part:
+        yield tuple(part)
 
 
 def _sentences(paragraphs: Iterable[str], language: str) -> Iterator[tuple[str, ...]]:

@@ -22,7 +22,7 @@ from data_prep.prepare import local, unfinished
 from data_prep.prepare.local import prepare
 from data_prep.prepare.parts import Part
 from data_prep.text import documents as text_documents
-from data_prep.text.documents import Document, cut_document, text_stretches
+from data_prep.text.documents import Document, Text, cut_document, read_texts, text_stretches
 from tests.story import write_story
 
 ROOT = Path(__file__).parents[3]
@@ -181,7 +181,7 @@ def test_an_interrupted_run_allows_no_other_to_replace_files(settings, small_par
     prepare(settings, show_progress=False)
     before = contents(folder(settings))
     replacing, other = (dataclasses.replace(settings, ngram=n, overwrite=n == 1) for n in (1, 2))
-    leave_unfinished(replacing, monkeypatch, at="_documents")  # before there is any work to resume
+    leave_unfinished(replacing, monkeypatch, at="read_texts")  # before there is any work to resume
     with pytest.raises(InputError, match="written with --ngram=3, not 2. Add --overwrite"):
         prepare(other, show_progress=False)
     assert contents(folder(settings)) == before
@@ -276,12 +276,27 @@ def test_a_long_document_is_cut_between_sentences():
     assert list(cut_document(Document(("x" * 300, "y")), 200)) == [Document(("x" * 300,)), Document(("y",))]
 
 
-def test_stretches_of_documents(monkeypatch):
-    monkeypatch.setattr(text_documents, "MAX_DOCUMENT_CHARACTERS", 20)
-    documents = [Document(("x" * 9,) * n) for n in (1, 2, 5, 1)]
-    stretches = text_stretches(documents, 30, lambda document: document.num_characters)
-    assert [[len(d.sentences) for d in stretch] for stretch in stretches] == [[1, 2, 2], [2, 1, 1]]
-    assert list(text_stretches([], 30, lambda document: 1)) == []
+def test_stretches_of_texts():
+    texts = [Text(("x" * 9,) * n) for n in (1, 3, 2, 1)]
+    stretches = text_stretches(texts, 30, lambda text: text.num_characters)
+    assert [[len(text.paragraphs) for text in stretch] for stretch in stretches] == [[1, 3], [2, 1]]
+    assert list(text_stretches([], 30, lambda text: 1)) == []
+
+
+def test_long_prose_is_cut_before_and_after_it_is_split(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_documents, "MAX_DOCUMENT_CHARACTERS", 200)
+    monkeypatch.setattr(text_documents, "MAX_SENTENCES", 6)
+    paragraphs = [f"Paragraph {i}. It has two sentences." for i in range(40)]
+    (tmp_path / "book.txt").write_text("\n\n".join(paragraphs))
+    texts = list(read_texts([tmp_path / "book.txt"], "prose"))
+    assert [paragraph for text in texts for paragraph in text.paragraphs] == paragraphs
+    assert all(text.num_characters <= 200 + len(paragraphs[-1]) for text in texts)
+    documents = [document for text in texts for document in text.documents()]
+    assert [s for document in documents for s in document.sentences] == " ".join(paragraphs).replace(
+        ". ", ".\n"
+    ).split("\n")
+    assert max(len(document.sentences) for document in documents) == 6
+    assert sum(document.num_bytes for document in documents) == (tmp_path / "book.txt").stat().st_size
 
 
 def test_a_part_of_short_documents_has_no_more_records_than_others(settings, small_parts, monkeypatch):
