@@ -31,8 +31,8 @@ from benchmarks.report import describe_machine
 from data_prep.errors import InputError, check_at_least
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.files import read_json_object
-from data_prep.text.documents import read_documents
-from data_prep.text.sources import expand_files
+from data_prep.text.documents import read_documents, read_texts
+from data_prep.text.sources import InputFormat, expand_files, input_size
 from data_prep.tfrecord.records import read_records
 
 _ROOT = Path(__file__).parents[1]
@@ -83,10 +83,16 @@ def main(settings: BenchmarkSettings) -> None:
         "settings": {name: str(value) for name, value in vars(settings).items()},
         "runs": {},
         "memory": {},
+        "driver_mb_per_s": {},
     }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = write_text_of(settings, settings.megabytes, folder / "text.txt")
+        prose = expand_files(settings.input_file)
+        report["driver_mb_per_s"] = {
+            "lines": driver_rate([text], "lines"),
+            "prose": driver_rate(prose, "prose"),
+        }
         programs: dict[str, Callable[[], dict[str, float]]] = {
             "1 worker": lambda: run_ours(settings, text, folder, workers=1),
             "2 workers": lambda: run_ours(settings, text, folder, workers=2),
@@ -120,6 +126,14 @@ def summary(runs: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
     ours, theirs = medians["1 worker"], medians["original"]
     rates = ("tokens_per_user_s", "examples_per_user_s")
     return {"medians": medians, "times_the_original": {rate: ours[rate] / theirs[rate] for rate in rates}}
+
+
+def driver_rate(paths: list[Path], layout: InputFormat) -> float:
+    """The MB of text that the process which feeds the workers reads in a second of CPU time."""
+    before = time.process_time()
+    for _ in read_texts(paths, layout):
+        pass
+    return round(sum(map(input_size, paths)) / 1e6 / (time.process_time() - before), 1)
 
 
 def write_text_of(settings: BenchmarkSettings, megabytes: int, path: Path) -> Path:
