@@ -15,8 +15,8 @@ _GROUPS: Mapping[str, str] = {
     "Data": "phase input_format language text_field column_names label_separator label_order vocab_file "
     "do_lower_case vocab_size max_seq_length max_predictions_per_seq masking sentence_objective dupe_factor "
     "masked_lm_prob ngram favor_shorter_ngram do_whole_word_mask word_boundaries short_seq_prob num_shards "
-    "random_seed overwrite strict glue_dir squad_dir race_dir doc_stride max_query_length max_qa_length "
-    "high_only middle_only pad_to_max_length cache_dir",
+    "random_seed drop_duplicates overwrite strict glue_dir squad_dir race_dir doc_stride max_query_length "
+    "max_qa_length high_only middle_only pad_to_max_length cache_dir",
     "Model": "dropout classifier_dropout freeze_encoder lora_rank init_adapters init_optimizer "
     "init_from_group0 resize_positions",
     "Optimization": "num_train_steps num_train_epochs train_batch_size learning_rate num_warmup_steps "

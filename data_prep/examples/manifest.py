@@ -20,6 +20,7 @@ from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
 MANIFEST = "manifest.json"
+_COUNTED_IN_SHARDS = ("example_tokens", "masked_tokens", "swapped_examples", "duplicate_examples")
 _BLOCK = 1 << 20  # bytes
 
 
@@ -31,6 +32,8 @@ class ExampleCounts:
       documents, sentences, tokens: in the text, each counted once.
       examples, example_tokens, masked_tokens, swapped_examples: in the output. Counts of what training draws are
         0 here and left out of the file.
+      duplicate_examples: of documents that occur more than once, without the first of each; --drop_duplicates
+        leaves them out.
       dropped_sentences: single sentences left over at the ends of documents, over all duplicates.
       documents_of_one_line, lines_of_prose, wrapped_lines: signs of prose in text with one sentence per line:
         documents that make no pair, lines that hold several sentences, and lines that break off inside one.
@@ -43,6 +46,7 @@ class ExampleCounts:
     example_tokens: int
     masked_tokens: int = field(default=0, kw_only=True)
     swapped_examples: int = field(default=0, kw_only=True)
+    duplicate_examples: int = field(default=0, kw_only=True)
     dropped_sentences: int
     documents_of_one_line: int = 0
     lines_of_prose: int = 0
@@ -52,6 +56,12 @@ class ExampleCounts:
     def of(cls, counts: Counter) -> "ExampleCounts":
         """Makes the counts from a Counter with these names."""
         return cls(**{each.name: counts[each.name] for each in fields(cls)})
+
+    def of_shards(self, shards: Iterable["Shard"]) -> "ExampleCounts":
+        """These counts of the text, with those of the output from its files."""
+        rows = list(shards)
+        names = ("examples", *_COUNTED_IN_SHARDS)
+        return dataclasses.replace(self, **{name: sum(getattr(row, name) for row in rows) for name in names})
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,7 @@ class Shard:
       bytes: its size.
       crc32c: the CRC-32C of the whole file, hexadecimal.
       example_tokens, masked_tokens, swapped_examples: how many it holds; 0 if training draws them.
+      duplicate_examples: how many equal another one, because their documents do; --drop_duplicates left them out.
     """
 
     file: str
@@ -73,6 +84,7 @@ class Shard:
     example_tokens: int = 0
     masked_tokens: int = 0
     swapped_examples: int = 0
+    duplicate_examples: int = 0
 
 
 @dataclass(frozen=True)
@@ -182,12 +194,13 @@ class Manifest:
     ) -> "Manifest":
         """The manifest of new files."""
         facts = VocabularyFacts.of(tokenizer)
+        shards = list(shards)
         return cls(
-            ExampleCounts.of(counts),
+            ExampleCounts.of(counts).of_shards(shards),
             as_record(PrepareSettings, settings.output_settings, "The settings"),
             dataclasses.replace(facts, file=_relative_to_output(facts.file, settings.output_file)),
             list(inputs),
-            list(shards),
+            shards,
             package_versions(),
         )
 

@@ -53,6 +53,8 @@ class PrepareSettings:
       sentence_objective: what the sentence pairs are for: "sop" predicts whether two segments are swapped
         (ALBERT); "nsp", whether the second comes from another document (BERT); "none" makes single segments.
       random_seed: seed of all random choices.
+      drop_duplicates: keep one of each set of equal documents. Documents are equal if their sentences are; the
+        parts of a document of more than 1,000,000 characters count as documents.
       overwrite: replace files that were written with other settings.
       strict: stop, instead of warning, when the text looks like another --input_format.
       do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
@@ -86,6 +88,7 @@ class PrepareSettings:
     masking: Literal["static", "dynamic"] = "static"
     sentence_objective: Literal["sop", "nsp", "none"] = "sop"
     random_seed: int = 12345
+    drop_duplicates: bool = False
     overwrite: bool = False
     strict: bool = False
     do_lower_case: bool | None = None

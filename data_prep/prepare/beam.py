@@ -53,6 +53,7 @@ from data_prep.prepare.outputs import (
     RECORD_BYTES,
     check_outputs,
     check_replaced,
+    duplicates_note,
     is_remote,
     layout_warning,
     with_word_boundaries,
@@ -96,7 +97,8 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
                 raise InputError(file.read().decode())
         with local_file(f"{folder}/{MANIFEST}") as path:
             manifest = Manifest.read(path)
-    progress.done(manifest.counts, folder, layout_warning(settings, inputs, manifest.counts))
+    warning = layout_warning(settings, inputs, manifest.counts)
+    progress.done(manifest.counts, folder, warning, duplicates_note(settings, manifest.counts))
     return manifest
 
 
@@ -138,7 +140,7 @@ def _pipeline(
         (made.records, empty)
         | beam.Flatten()
         | "slices" >> beam.GroupByKey()
-        | "sort slices" >> beam.Map(write_slice, scratch=scratch)
+        | "sort slices" >> beam.Map(write_slice, scratch=scratch, drop_duplicates=settings.drop_duplicates)
         | "shards" >> beam.GroupByKey()
         | "write shards" >> beam.Map(write_shard, scratch=scratch, outputs=outputs)
     )

@@ -101,19 +101,22 @@ def add_counts(counts: Iterable[Counter]) -> Counter:
     return total
 
 
-def write_slice(placed, scratch: str):
-    """Sorts the records of a slice, a range of keys, and writes them.
+def write_slice(placed, scratch: str, drop_duplicates: bool):
+    """Sorts the records of a slice, a range of keys, and writes them, or all but one of those that are equal.
 
     ((shard, slice), (key, record, numbers) in any order; None is ignored) --> (shard, (slice, file, numbers))
     """
     (shard, number), rows = placed
     found = sorted(filter(None, rows), key=lambda row: row[0])
+    first = [row for i, row in enumerate(found) if not i or found[i - 1][:2] != row[:2]]
+    num_duplicates = len(found) - len(first)
+    found = first if drop_duplicates else found
     # A new name each time: a cluster may repeat a step.
     name = f"{scratch}/slice-{uuid.uuid4().hex}"
     with open_file(name, "w") as file:
         file.write(b"".join(record for _, record, _ in found))
     totals = [sum(numbers) for numbers in zip(*(numbers for *_, numbers in found), strict=True)] or [0, 0, 0]
-    return shard, (number, name, len(found), *totals)
+    return shard, (number, name, len(found), *totals, num_duplicates)
 
 
 def write_shard(gathered, scratch: str, outputs: list[str]):
@@ -151,9 +154,8 @@ def finish(
             file.write(_summary(errors).encode())
         return
     shards = sorted(shards, key=lambda row: row[0])
-    manifest = dataclasses.replace(
-        skeleton, counts=ExampleCounts.of(counts), shards=[shard for *_, shard in shards]
-    )
+    rows = [shard for *_, shard in shards]
+    manifest = dataclasses.replace(skeleton, counts=ExampleCounts.of(counts).of_shards(rows), shards=rows)
     folder = outputs[0].rpartition("/")[0]
     if is_remote(folder):
         set_manifests_aside(folder, manifest.files)

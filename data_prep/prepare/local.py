@@ -42,6 +42,7 @@ from data_prep.prepare.outputs import (
     RECORD_BYTES,
     check_outputs,
     check_replaced,
+    duplicates_note,
     layout_warning,
     no_examples,
     prose_refused,
@@ -134,7 +135,8 @@ def _write_examples(
         if counts["examples"] and not refusal:
             progress.step("shuffling")
             remove_manifests(folder, (output.name for output in outputs))
-            shards = _write_shards(tuple(Part(work, number) for number in range(num_parts)), outputs, workers)
+            parts = tuple(Part(work, number) for number in range(num_parts))
+            shards = _write_shards(parts, outputs, settings.drop_duplicates, workers)
             read = [SourceFile(str(path), input_size(path)) for path in inputs]
             manifest = Manifest.build(settings, tokenizer, read, counts, shards)
             manifest.write(folder)
@@ -142,7 +144,8 @@ def _write_examples(
         raise refusal
     if not counts["examples"]:
         raise no_examples(settings, names, counts)
-    progress.done(manifest.counts, folder, layout_warning(settings, names, manifest.counts))
+    warning = layout_warning(settings, names, manifest.counts)
+    progress.done(manifest.counts, folder, warning, duplicates_note(settings, manifest.counts))
     return manifest
 
 
@@ -271,19 +274,19 @@ def _partners(file: Path, modified: int) -> PartnerPool:
 
 
 def _write_shards(
-    parts: tuple[Part, ...], outputs: list[Path], workers: "Workers | DaskWorkers"
+    parts: tuple[Part, ...], outputs: list[Path], drop_duplicates: bool, workers: "Workers | DaskWorkers"
 ) -> list[Shard]:
-    write = functools.partial(_write_shard, parts)
+    write = functools.partial(_write_shard, parts, drop_duplicates)
     outputs = [output.absolute() for output in outputs]
     # A single part is merged before workers could start.
     return list((map if len(parts) == 1 else workers.run)(write, enumerate(outputs)))
 
 
-def _write_shard(parts: tuple[Part, ...], numbered: tuple[int, Path]) -> Shard:
+def _write_shard(parts: tuple[Part, ...], drop_duplicates: bool, numbered: tuple[int, Path]) -> Shard:
     """Merges a shard and moves it into place; returns its row of the manifest."""
     number, output = numbered
     aside = parts[0].folder / f"shard-{number:05d}"
-    merged = merge_shard([part.shard(number) for part in parts], aside)
+    merged = merge_shard([part.shard(number) for part in parts], aside, drop_duplicates)
     aside.replace(output)
     return dataclasses.replace(merged, file=output.name)
 

@@ -25,7 +25,7 @@ class ShardWriter:
     def __init__(self, file: IO[bytes]):
         self._file = file
         self._crc = self._num_bytes = 0
-        self._totals = np.zeros(4, np.int64)
+        self._totals = np.zeros(5, np.int64)
 
     def write(self, records: bytes) -> None:
         """Appends framed records."""
@@ -33,9 +33,9 @@ class ShardWriter:
         self._crc = google_crc32c.extend(self._crc, records)
         self._num_bytes += len(records)
 
-    def count(self, examples: int, example_tokens: int, masked_tokens: int, swapped_examples: int) -> None:
-        """Adds the numbers of what was appended."""
-        self._totals += [examples, example_tokens, masked_tokens, swapped_examples]
+    def count(self, *numbers: int) -> None:
+        """Adds the numbers of what was appended, in the order of the fields of `Shard`."""
+        self._totals += numbers
 
     def shard(self, name: str) -> Shard:
         """The row of the manifest so far."""
@@ -155,6 +155,19 @@ def layout_warning(settings: PrepareSettings, inputs: Iterable[str], counts: Exa
     lone, advice = counts.documents_of_one_line, _advice(settings, inputs)
     few = f"{lone:,} of {counts.documents:,} rows have one sentence, which makes no pair. {advice}"
     return few if makes_pairs and lone > counts.documents / 2 else None
+
+
+def duplicates_note(settings: PrepareSettings, counts: ExampleCounts) -> str | None:
+    """What the user should know about documents that occur more than once, if there are any."""
+    number, total = counts.duplicate_examples, counts.examples
+    if not number:
+        return None
+    if settings.drop_duplicates:
+        return f"Left out {number:,} examples of documents that occur more than once"
+    return (
+        f"{number:,} of {total:,} examples repeat others, because their documents occur more than once; "
+        "--drop_duplicates leaves them out"
+    )
 
 
 def prose_refused(

@@ -114,8 +114,12 @@ class ShardOfPart:
         return found, records
 
 
-def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int | None = None) -> Shard:
+def merge_shard(
+    sources: Sequence[ShardOfPart], path: Path, drop_duplicates: bool = False, pool_bytes: int | None = None
+) -> Shard:
     """Writes one shard, sorted by key, from its records in each part; returns its row of the manifest.
+
+    Equal documents make equal records with equal keys; all but one of them are left out if `drop_duplicates`.
 
     Memory holds about `pool_bytes` of records at a time, and their sorted copy: 8 MiB, and up to 128 for hundreds
     of sources, each of which is read for every pool.
@@ -131,10 +135,15 @@ def merge_shard(sources: Sequence[ShardOfPart], path: Path, pool_bytes: int | No
                 rows, chunk = source.read(last_key)
                 indices.append(rows)
                 records += chunk
-            index = np.concatenate(indices)
-            writer.write(_sorted_records(index, records))
+            index, sorted_records = _sorted_by_key(np.concatenate(indices), records)
+            repeated = _repeated(index["key"], sorted_records)
+            if drop_duplicates and repeated.any():
+                index = index[~repeated]
+                sorted_records = [sorted_records[i] for i in np.flatnonzero(~repeated).tolist()]
+            writer.write(b"".join(sorted_records))
             names = ("example_tokens", "masked_tokens", "swapped")
-            writer.count(len(index), *(index[name].sum(dtype=np.int64) for name in names))
+            totals = (index[name].sum(dtype=np.int64) for name in names)
+            writer.count(len(index), *totals, repeated.sum())
         file.flush()
         os.fsync(file.fileno())
     return writer.shard(path.name)
@@ -159,10 +168,18 @@ def _range_ends(num_bytes: int, pool_bytes: int) -> list[int]:
     return [((i + 1) << 64) // number - 1 for i in range(number)]
 
 
-def _sorted_records(index: np.ndarray, records: bytearray) -> bytes:
-    """Sorts concatenated records by key; equal keys keep their order."""
+def _sorted_by_key(index: np.ndarray, records: bytearray) -> tuple[np.ndarray, list[memoryview]]:
+    """Sorts the rows of concatenated records, and the records, by key; equal keys keep their order."""
     ends = np.cumsum(index["size"], dtype=np.int64)
     order = np.argsort(index["key"], kind="stable")
     view = memoryview(records)
     spans = zip((ends - index["size"])[order].tolist(), ends[order].tolist(), strict=True)
-    return b"".join([view[begin:end] for begin, end in spans])
+    return index[order], [view[begin:end] for begin, end in spans]
+
+
+def _repeated(keys: np.ndarray, records: list[memoryview]) -> np.ndarray:
+    """Whether each of the sorted records equals the one before; bool [n]."""
+    repeated = np.zeros(len(keys), bool)
+    for i in (np.flatnonzero(keys[1:] == keys[:-1]) + 1).tolist():
+        repeated[i] = records[i] == records[i - 1]
+    return repeated

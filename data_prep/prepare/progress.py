@@ -46,9 +46,12 @@ class PrepareProgress:
         """Sets the bar's label."""
         self._progress.update(self._task, description=description)
 
-    def done(self, counts: ExampleCounts, folder: Path | str, warning: str | None) -> None:
+    def done(
+        self, counts: ExampleCounts, folder: Path | str, warning: str | None, note: str | None = None
+    ) -> None:
         """Prints the last lines."""
         lines = [f"warning: {warning}"] if warning else []
+        lines += [note] if note else []
         documents = "1 document" if counts.documents == 1 else f"{counts.documents:,} documents"
         where = "the current folder" if str(folder) == "." else folder
         lines.append(f"Wrote {counts.examples:,} examples from {documents} to {where}")

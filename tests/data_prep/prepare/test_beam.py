@@ -80,6 +80,14 @@ def test_the_bytes_are_the_local_runners(texts, model_file, tmp_path, monkeypatc
     check_same_bytes(texts, model_file, tmp_path, **changes)
 
 
+@pytest.mark.slow
+def test_duplicates_are_left_out(texts, model_file, tmp_path):
+    for path in list(texts.glob("*.txt"))[:2]:
+        (tmp_path / f"again_{path.name}").write_bytes(path.read_bytes())
+    inputs = f"{texts}/*.txt,{tmp_path}/again_*"
+    check_same_bytes(texts, model_file, tmp_path, input_file=inputs, drop_duplicates=True)
+
+
 @pytest.mark.very_slow
 @pytest.mark.parametrize("objective", ["sop", "nsp"])
 def test_several_processes_give_the_same_bytes(texts, model_file, tmp_path, objective):

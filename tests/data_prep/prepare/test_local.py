@@ -315,6 +315,29 @@ def test_chunks_hold_the_sentences_of_a_document(story, model_file, tmp_path):
 
 
 @pytest.mark.parametrize("masking", ["static", "dynamic"])
+def test_documents_that_occur_more_than_once(masking, story, model_file, tmp_path):
+    once = story.read_text()
+    documents = once.strip().split("\n\n")
+    repeated = "\n\n".join([*documents, *documents[:3], documents[1]])
+    (tmp_path / "repeated.txt").write_text(repeated)
+    flags = {"masking": masking, "num_shards": 2}
+    unique = prepared(story, model_file, tmp_path / "once", **flags)
+    kept = prepared(tmp_path / "repeated.txt", model_file, tmp_path / "kept", **flags)
+    dropped = prepared(
+        tmp_path / "repeated.txt", model_file, tmp_path / "dropped", drop_duplicates=True, **flags
+    )
+    assert unique.counts.duplicate_examples == 0
+    assert kept.counts.examples == unique.counts.examples + kept.counts.duplicate_examples
+    assert 0 < kept.counts.duplicate_examples == dropped.counts.duplicate_examples
+    assert dropped.counts.documents == len(documents) + 4
+    for name in ("train.tfrecord-00000-of-00002", "train.tfrecord-00001-of-00002"):
+        assert (tmp_path / "dropped" / name).read_bytes() == (tmp_path / "once" / name).read_bytes()
+    assert dropped.counts.examples == unique.counts.examples
+    console = Console(file=io.StringIO(), width=200)
+    inspect([str(tmp_path / "dropped" / "*.tfrecord*")], console, verify=True)
+
+
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
 @pytest.mark.parametrize("objective", ["nsp", "none"])
 def test_other_sentence_objectives(story, model_file, tmp_path, objective, masking):
     prepared(story, model_file, tmp_path, sentence_objective=objective, masking=masking, dupe_factor=3)

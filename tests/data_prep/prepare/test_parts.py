@@ -31,7 +31,7 @@ def test_a_shard_is_its_records_in_the_order_of_their_keys(tmp_path, num_shards,
     for shard in range(num_shards):
         own = sorted((key, record) for key, record in everything if key % num_shards == shard)
         sources = [part.shard(shard) for part in parts]
-        row = merge_shard(sources, tmp_path / "shard", pool_bytes)
+        row = merge_shard(sources, tmp_path / "shard", pool_bytes=pool_bytes)
         content = b"".join(record for _, record in own)
         assert (tmp_path / "shard").read_bytes() == content
         assert row == Shard(
