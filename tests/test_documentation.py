@@ -145,8 +145,7 @@ def test_commands(command, tmp_path, monkeypatch):
         module = ROOT / command[2].replace(".", "/")
         assert module.with_suffix(".py").exists() or (module / "__main__.py").exists()
     else:
-        assert command[0] in ("make", "pip")
-        assert shutil.which("make")
+        assert command[0] in ("make", "pip", "dask")
 
 
 def test_the_pages_have_examples():
