@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from concurrent import futures
 from pathlib import Path
 
@@ -17,39 +16,33 @@ import tensorflow as tf
 
 from albert_tf.runtime.pretrained import load_pretrained
 from examples.serve import load_test, rest_client
-from export.write import export_model
-from tests.export.conftest import source
+from tests.albert_tf.checkpoints.processes import serving
+from tests.export.conftest import exported, source
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["source"]
+__all__ = ["exported", "source"]
 
 SERVE = Path(__file__).parents[2] / "examples" / "serve"
 TEXTS = ["The captain [MASK] past.", "A [MASK] letter, a [MASK]."]
 
 
 @pytest.fixture(scope="module")
-def signature(source, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("serve") / "saved"
-    export_model(source, folder, "fill-mask", top_k=3)
-    loaded = tf.saved_model.load(folder)
+def signature(exported):
+    loaded = tf.saved_model.load(exported("fill-mask", top_k=3))
     serving_default = loaded.signatures["serving_default"]
     return lambda texts, loaded=loaded: serving_default(text=tf.constant(texts))
 
 
-@pytest.fixture
-def url(signature):
-    """TensorFlow Serving's REST row format, as its documentation has it."""
+def answering(answer):
+    """A server whose `answer` gives the status and the body for the texts of a request."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             assert self.path == "/v1/models/albert:predict"
-            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-            outputs = {name: array.numpy() for name, array in signature(texts).items()}
-            outputs["pieces"] = np.char.decode(outputs["pieces"].astype(bytes), "utf-8")
-            rows = [{name: array[i].tolist() for name, array in outputs.items()} for i in range(len(texts))]
-            body = json.dumps({"predictions": rows}).encode()
-            self.send_response(200)
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            status, body = answer(json.loads(content)["instances"])
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -57,12 +50,22 @@ def url(signature):
         def log_message(self, *_):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    return http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+
+@pytest.fixture
+def url(signature):
+    """TensorFlow Serving's REST row format, as its documentation has it."""
+
+    def answer(texts):
+        outputs = {name: array.numpy() for name, array in signature(texts).items()}
+        outputs["pieces"] = np.char.decode(outputs["pieces"].astype(bytes), "utf-8")
+        rows = [{name: array[i].tolist() for name, array in outputs.items()} for i in range(len(texts))]
+        return 200, json.dumps({"predictions": rows}).encode()
+
+    server = answering(answer)
+    with serving(server):
         yield f"http://127.0.0.1:{server.server_port}/v1/models/albert"
-        server.shutdown()
-        thread.join()
 
 
 def test_rest_client(url, signature, monkeypatch, capsys):
@@ -94,20 +97,9 @@ def test_load_test(url, monkeypatch, capsys):
 @pytest.fixture
 def refusing():
     """A server that answers every request with status 400."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.send_response(400)
-            self.end_headers()
-            self.wfile.write(b'{"error": "no such signature"}')
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = answering(lambda texts: (400, b'{"error": "no such signature"}'))
+    with serving(server):
         yield f"http://127.0.0.1:{server.server_port}/v1/models/albert"
-        server.shutdown()
 
 
 @pytest.mark.parametrize(("client", "argument"), [(rest_client, "A [MASK]."), (load_test, "--requests=1")])
@@ -121,13 +113,6 @@ def test_requests_that_fail_are_one_sentence(client, argument, refusing, monkeyp
         with pytest.raises(SystemExit, match="2"):
             client.main()
         assert message in capsys.readouterr().err
-
-
-def test_the_load_tests_file_must_exist(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["load_test", f"--texts={tmp_path / 'none.txt'}"])
-    with pytest.raises(SystemExit, match="2"):
-        load_test.main()
-    assert "must exist" in capsys.readouterr().err
 
 
 def test_grpc_client(signature):
@@ -162,8 +147,7 @@ def test_grpc_client(signature):
 
 @pytest.mark.very_slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
-def test_a_c_program_runs_the_encoder(source, tmp_path):
-    export_model(source, tmp_path / "saved")
+def test_a_c_program_runs_the_encoder(source, exported, tmp_path):
     tensorflow = importlib.util.find_spec("tensorflow").submodule_search_locations[0]
     if not Path(tensorflow, "libtensorflow_cc.so.2").exists():
         pytest.skip("this TensorFlow's library has another name")
@@ -171,7 +155,7 @@ def test_a_c_program_runs_the_encoder(source, tmp_path):
     compiled = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-isystem", f"{tensorflow}/include"]
     compiled += [SERVE / "encode.c", "-o", tmp_path / "encode", *libraries, f"-Wl,-rpath,{tensorflow}"]
     subprocess.run(compiled, check=True)
-    command = [tmp_path / "encode", tmp_path / "saved", "2", "13", "1", "9", "3"]
+    command = [tmp_path / "encode", exported("encoder"), "2", "13", "1", "9", "3"]
     for_tpus = {name: value for name, value in os.environ.items() if "TPU" in name}  # with tensorflow-tpu
     done = subprocess.run(command, env=for_tpus, capture_output=True, text=True, check=True)
     expected = load_pretrained(source).encoder({"input_ids": np.array([[2, 13, 1, 9, 3]])})["pooled_output"]

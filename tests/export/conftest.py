@@ -1,5 +1,6 @@
 """A model with its vocabulary, in a format that only our readers know."""
 
+import functools
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.config import AlbertConfig
 from data_prep.tokenizers.vocabulary import Vocabulary
+from export.write import export_for_runtime, export_model
 from tests.albert_tf.checkpoints.random_models import random_weights
 from tests.data_prep.wordpieces import vocab_file
 
@@ -28,14 +30,20 @@ CONFIG = AlbertConfig(
 )
 
 
-def write_source(folder: Path, *without: str, vocabulary: Vocabulary | None = None) -> Path:
-    """A TF1 checkpoint; `without` names parts to leave out."""
+def write_model(folder: Path, config: AlbertConfig, weights: dict | None = None, vocabulary=None) -> Path:
+    """A TF1 checkpoint with these weights, or random ones."""
     folder.mkdir()
+    stored = StoredModel("run", Path("nowhere"), config, weights or random_weights(config), vocabulary)
+    write_tf1(stored, folder)
+    return folder
+
+
+def write_source(folder: Path, *without: str, vocabulary: Vocabulary | None = None) -> Path:
+    """The model of these tests; `without` names parts to leave out."""
     weights = random_weights(CONFIG, *without)
     if "masked_lm" not in without:
         weights["masked_lm/output_bias"][100:] += 3.0  # some of the best predictions are ids without a piece
-    write_tf1(StoredModel("run", Path("nowhere"), CONFIG, weights, vocabulary), folder)
-    return folder
+    return write_model(folder, CONFIG, weights, vocabulary)
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +51,32 @@ def source(model_file, tmp_path_factory) -> Path:
     """A complete model with its vocabulary."""
     vocabulary = Vocabulary("sentencepiece", model_file.read_bytes())
     return write_source(tmp_path_factory.mktemp("source") / "tf1", vocabulary=vocabulary)
+
+
+@pytest.fixture(scope="session")
+def exported(source, tmp_path_factory):
+    """A function that exports `source` as a SavedModel, once for all tests that ask for the same; its folder."""
+
+    @functools.cache
+    def export(kind: str, dtype: str = "float32", **options) -> Path:
+        folder = tmp_path_factory.mktemp(kind) / "saved"
+        assert export_model(source, folder, kind, dtype, **options).notes == ()
+        return folder
+
+    return export
+
+
+@pytest.fixture(scope="session")
+def portable(source, tmp_path_factory):
+    """The same for files of other runtimes."""
+
+    @functools.cache
+    def export(runtime: str) -> Path:
+        folder = tmp_path_factory.mktemp(runtime) / "saved"
+        export_for_runtime(source, folder, runtime)
+        return folder
+
+    return export
 
 
 _ALONE = """

@@ -7,24 +7,13 @@ from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.write import export_model
 from tests.data_prep.nasty import LINES
-from tests.export.conftest import run_alone, write_source
-
-
-@pytest.fixture(scope="module", params=["mean", "pooled"])
-def pooling(request) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def folder(source, pooling, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("embedding") / "saved"
-    assert export_model(source, folder, "embedding", pooling=pooling).notes == ()
-    return folder
+from tests.export.conftest import write_source
 
 
 @pytest.mark.slow
-def test_equals_the_encoder_on_single_texts(source, folder, pooling, tokenizer):
-    encoder = load_pretrained(source).encoder
+@pytest.mark.parametrize("pooling", ["mean", "pooled"])
+def test_equals_the_encoder_on_single_texts(source, exported, pooling, tokenizer):
+    encoder, folder = load_pretrained(source).encoder, exported("embedding", pooling=pooling)
     loaded = tf.saved_model.load(folder)
     rows = []
     for line in LINES:
@@ -39,12 +28,6 @@ def test_equals_the_encoder_on_single_texts(source, folder, pooling, tokenizer):
     np.testing.assert_array_equal(served["embedding"], outputs["embedding"])
     assert loaded(tf.zeros([0], tf.string))["embedding"].shape == (0, 24)
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
-
-
-@pytest.mark.very_slow
-def test_loads_in_a_process_without_this_package(folder):
-    printed = run_alone("print(tf.saved_model.load('.')(tf.constant(['a', 'b']))['embedding'].shape)", folder)
-    assert printed.strip() == "(2, 24)"
 
 
 @pytest.mark.very_slow

@@ -1,8 +1,5 @@
 import dataclasses
 import itertools
-import subprocess
-import sys
-import textwrap
 
 import keras
 import numpy as np
@@ -80,17 +77,36 @@ def test_the_layers_are_traced_once_for_each_value_of_training(tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_call_equals_the_model(exported, loaded):
+def test_methods_and_signatures_equal_the_model(exported, loaded):
     model, batch, _ = exported
-    outputs = loaded(hub_inputs(batch))
-    expected = model.encoder(batch, intermediates=True)
+    hub, v1, positions = hub_inputs(batch), v1_inputs(batch), tf.constant(batch["masked_lm_positions"])
+    heads, encoded = model(batch), model.encoder(batch, intermediates=True)
+    signatures = loaded.signatures
+    assert set(signatures) == {"serving_default", "examples", "tokens", "mlm", "sop", "tokenization_info"}
+    outputs, serving = loaded(hub), signatures["serving_default"](**hub)
     assert set(outputs) == {"default", "pooled_output", "sequence_output", "encoder_outputs"}
-    for name in ("pooled_output", "sequence_output"):
-        np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
-    np.testing.assert_array_equal(outputs["default"], outputs["pooled_output"])
-    assert len(outputs["encoder_outputs"]) == 3
-    for ours, layer in zip(outputs["encoder_outputs"], expected["encoder_outputs"], strict=True):
-        np.testing.assert_allclose(ours, layer, atol=1e-5)
+    assert {name: len(array) for name, array in serving.items()} == dict.fromkeys(serving, len(positions))
+    tokens = signatures["tokens"](**v1)
+    assert set(tokens) == {"pooled_output", "sequence_output"}
+    layers = np.stack(encoded["encoder_outputs"], axis=1)
+    assert layers.shape[1] == 3
+    masked, order = heads["masked_lm_logits"], heads["sentence_order_logits"]
+    for found, expected in (
+        *((each[name], encoded[name]) for each in (outputs, serving, tokens) for name in tokens),
+        (outputs["default"], outputs["pooled_output"]),
+        (np.stack(outputs["encoder_outputs"], axis=1), layers),
+        (serving["encoder_outputs"], layers),
+        (loaded.mlm({**hub, "masked_lm_positions": positions})["mlm_logits"], masked),
+        (signatures["mlm"](**v1, mlm_positions=positions)["mlm_logits"], masked),
+        (loaded.sop(hub)["sop_logits"], order),
+        (signatures["sop"](**v1)["sop_log_probs"], tf.nn.log_softmax(order)),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    for shape in ((1, 2), (2, 16), (5, 7)):
+        ids = np.random.default_rng(0).integers(0, 50, shape).astype("int32")
+        inputs = hub_inputs({"input_ids": ids, "input_mask": np.ones_like(ids), "token_type_ids": 0 * ids})
+        expected = model.encoder({"input_ids": ids})["sequence_output"]
+        np.testing.assert_allclose(loaded(inputs)["sequence_output"], expected, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -100,56 +116,6 @@ def test_a_layer_of_a_keras_model(exported):
     outputs = keras.layers.TFSMLayer(str(folder), call_endpoint="__call__")(inputs)
     predicted = keras.Model(inputs, outputs["pooled_output"]).predict(hub_inputs(batch), verbose=0)
     np.testing.assert_allclose(predicted, model.encoder(batch)["pooled_output"], atol=1e-6)
-
-
-@pytest.mark.slow
-def test_heads_equal_the_model(exported, loaded):
-    model, batch, _ = exported
-    expected = model(batch)
-    masked = loaded.mlm(
-        {**hub_inputs(batch), "masked_lm_positions": tf.constant(batch["masked_lm_positions"])}
-    )
-    np.testing.assert_allclose(masked["mlm_logits"], expected["masked_lm_logits"], atol=1e-5)
-    order = loaded.sop(hub_inputs(batch))
-    np.testing.assert_allclose(order["sop_logits"], expected["sentence_order_logits"], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_signatures_equal_the_model(exported, loaded):
-    model, batch, _ = exported
-    signatures = loaded.signatures
-    assert set(signatures) == {"serving_default", "examples", "tokens", "mlm", "sop", "tokenization_info"}
-    expected, encoded = model(batch), model.encoder(batch)
-    tokens = signatures["tokens"](**v1_inputs(batch))
-    assert set(tokens) == {"pooled_output", "sequence_output"}
-    np.testing.assert_allclose(tokens["sequence_output"], encoded["sequence_output"], atol=1e-5)
-    masked = signatures["mlm"](**v1_inputs(batch), mlm_positions=tf.constant(batch["masked_lm_positions"]))
-    np.testing.assert_allclose(masked["mlm_logits"], expected["masked_lm_logits"], atol=1e-5)
-    order = signatures["sop"](**v1_inputs(batch))
-    np.testing.assert_allclose(
-        order["sop_log_probs"], tf.nn.log_softmax(expected["sentence_order_logits"]), atol=1e-5
-    )
-    serving = signatures["serving_default"](**hub_inputs(batch))
-    np.testing.assert_allclose(serving["pooled_output"], encoded["pooled_output"], atol=1e-5)
-    layers = model.encoder(batch, intermediates=True)["encoder_outputs"]
-    np.testing.assert_allclose(serving["encoder_outputs"], np.stack(layers, axis=1), atol=1e-5)
-    B = len(batch["input_ids"])
-    assert {name: len(array) for name, array in serving.items()} == dict.fromkeys(serving, B)
-
-
-@pytest.mark.slow
-def test_any_batch_size_and_length(exported, loaded):
-    model = exported[0]
-    for shape in ((1, 2), (2, 16), (5, 7)):
-        ids = np.random.default_rng(0).integers(0, 50, shape).astype("int32")
-        inputs = {
-            "input_word_ids": ids,
-            "input_mask": np.ones_like(ids),
-            "input_type_ids": np.zeros_like(ids),
-        }
-        outputs = loaded({name: tf.constant(value) for name, value in inputs.items()})
-        expected = model.encoder({"input_ids": ids})
-        np.testing.assert_allclose(outputs["sequence_output"], expected["sequence_output"], atol=1e-5)
 
 
 @pytest.mark.slow
@@ -182,12 +148,8 @@ def test_signature_of_serialized_examples(loaded):
 @pytest.mark.slow
 def test_assets_and_tokenization_info(exported, loaded):
     _, _, folder = exported
-    assert sorted(path.name for path in (folder / "assets").iterdir()) == [
-        "albert_config.json",
-        "pretrained.json",
-        "spm.model",
-        "spm.normalization.json",
-    ]
+    files = {"albert_config.json", "pretrained.json", "spm.model", "spm.normalization.json"}
+    assert {path.name for path in (folder / "assets").iterdir()} == files
     assert read_normalization(folder / "assets" / "spm.model") == Normalization(False, True)
     info = loaded.signatures["tokenization_info"]()
     assert tf.io.read_file(info["vocab_file"]) == b"a vocabulary"
@@ -259,6 +221,7 @@ def test_gradients_equal_the_models(tmp_path, training):
     model, batch = AlbertPretrainer(config, seed=1), pretraining_batch(config)
     save_model(model, tmp_path / "saved", tmp_path / "assets")
     loaded = tf.saved_model.load(tmp_path / "saved")
+    assert "tokenization_info" not in loaded.signatures  # of a model without a vocabulary
 
     def gradients(encode, variables) -> list[np.ndarray]:
         with tf.GradientTape() as tape:
@@ -310,43 +273,3 @@ def test_refuses_wrong_inputs(loaded, wrong, message):
     for call in calls:
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             call()
-
-
-PROCESS = """
-    import importlib.abc, sys
-    import numpy as np
-
-    class Refuse(importlib.abc.MetaPathFinder):
-        def find_spec(self, name, path=None, target=None):
-            if name.split(".")[0] in ("albert_tf", "data_prep", "export", "keras"):
-                raise ModuleNotFoundError(name)
-
-    import tensorflow as tf
-    sys.meta_path.insert(0, Refuse())
-    assert "albert_tf" not in sys.modules
-    arrays = np.load("inputs.npz")
-    outputs = tf.saved_model.load("saved")({name: tf.constant(arrays[name]) for name in arrays})
-    np.savez("outputs.npz", pooled=outputs["pooled_output"], sequence=outputs["sequence_output"])
-"""
-
-
-@pytest.mark.very_slow
-def test_loads_in_a_process_without_this_package(exported):
-    model, batch, folder = exported
-    np.savez(
-        folder.parent / "inputs.npz", **{name: value.numpy() for name, value in hub_inputs(batch).items()}
-    )
-    process = [sys.executable, "-I", "-c", textwrap.dedent(PROCESS)]
-    subprocess.run(process, cwd=folder.parent, check=True, capture_output=True)
-    outputs, expected = np.load(folder.parent / "outputs.npz"), model.encoder(batch)
-    np.testing.assert_allclose(outputs["pooled"], expected["pooled_output"], atol=1e-5)
-    np.testing.assert_allclose(outputs["sequence"], expected["sequence_output"], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_without_a_vocabulary(exported, tmp_path):
-    model, batch, _ = exported
-    save_model(model, tmp_path / "saved", tmp_path / "assets")
-    loaded = tf.saved_model.load(tmp_path / "saved")
-    assert "tokenization_info" not in loaded.signatures
-    assert loaded(hub_inputs(batch))["pooled_output"].shape == (3, 24)

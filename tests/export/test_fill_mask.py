@@ -10,7 +10,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from export.fill_mask import build_fill_mask, cut_around
 from export.write import export_model
 from tests.data_prep.nasty import LINES
-from tests.export.conftest import run_alone, write_source
+from tests.export.conftest import write_source
 
 pytestmark = pytest.mark.slow
 
@@ -27,35 +27,13 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(source, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fill") / "saved"
-    assert export_model(source, folder, "fill-mask", top_k=3).notes == ()
-    return folder
+def folder(exported):
+    return exported("fill-mask", top_k=3)
 
 
 @pytest.fixture(scope="module")
 def loaded(folder):
     return tf.saved_model.load(folder)
-
-
-def test_the_loaded_model_fills_masks_itself(source, loaded):
-    pretrained = load_pretrained(source)
-    found = pretrained.fill_mask(TEXTS, top_k=3)
-    outputs = loaded(tf.constant(TEXTS))
-    for row, pieces, probabilities in zip(found, outputs["pieces"], outputs["probabilities"], strict=True):
-        number = int(np.any(pieces.numpy() != b"", axis=-1).sum())
-        assert len(row) == number
-        for guesses, p in zip(row, probabilities.numpy(), strict=False):
-            np.testing.assert_allclose([each for _, each in guesses], p, rtol=1e-4)
-        assert [[piece for piece, _ in guesses] for guesses in row] == [
-            [piece.decode() for piece in best] for best in pieces.numpy()[:number]
-        ]
-    assert pretrained.fill_mask([]) == []
-    for other in ("<mask>", "[mask]"):
-        with pytest.raises(InputError, match=r"The mask is \[MASK\], .* Received .* in text 1"):
-            pretrained.fill_mask(["a [MASK]", f"The {other}."])
-    with pytest.raises(InputError, match="`top_k` must be from 1 to the number of pieces"):
-        pretrained.fill_mask(["[MASK]"], top_k=0)
 
 
 def with_masks(tokenizer, text: str) -> list[int]:
@@ -129,10 +107,27 @@ def test_the_head_computes_masks_only(source, monkeypatch, in_memory):
 
 
 def test_equals_the_model_on_single_texts(loaded, source, tokenizer):
-    model = load_pretrained(source).model
-    assert_filled(loaded(tf.constant(TEXTS)), model, tokenizer, TEXTS, 3)
+    pretrained = load_pretrained(source)
+    assert_filled(loaded(tf.constant(TEXTS)), pretrained.model, tokenizer, TEXTS, 3)
     for text in TEXTS[:3]:
-        assert_filled(loaded(tf.constant([text])), model, tokenizer, [text], 3)
+        assert_filled(loaded(tf.constant([text])), pretrained.model, tokenizer, [text], 3)
+    for text, row in zip(TEXTS, pretrained.fill_mask(TEXTS, top_k=3), strict=True):
+        wanted = expected(pretrained.model, tokenizer, text, 3)
+        assert [[piece for piece, _ in guesses] for guesses in row] == [
+            [piece for piece, _ in guesses] for guesses in wanted
+        ]
+        for guesses, right in zip(row, wanted, strict=True):
+            np.testing.assert_allclose([p for _, p in guesses], [p for _, p in right], atol=1e-5)
+
+
+def test_mistakes_in_memory(source):
+    pretrained = load_pretrained(source)
+    assert pretrained.fill_mask([]) == []
+    for other in ("<mask>", "[mask]"):
+        with pytest.raises(InputError, match=r"The mask is \[MASK\], .* Received .* in text 1"):
+            pretrained.fill_mask(["a [MASK]", f"The {other}."])
+    with pytest.raises(InputError, match="`top_k` must be from 1 to the number of pieces"):
+        pretrained.fill_mask(["[MASK]"], top_k=0)
 
 
 def test_tokenization_equals_the_class_without_masks(source, tokenizer, loaded):
@@ -157,14 +152,6 @@ def test_serving_signature(loaded, folder):
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
 
 
-@pytest.mark.very_slow
-def test_loads_in_a_process_without_this_package(folder, loaded):
-    printed = run_alone(
-        f"print(tf.saved_model.load('.')(tf.constant([{TEXTS[0]!r}]))['pieces'].numpy().tolist())", folder
-    )
-    assert printed.strip() == str(loaded(tf.constant(TEXTS[:1]))["pieces"].numpy().tolist())
-
-
 def test_cut_around():
     rng = np.random.default_rng(0)
     for _ in range(100):
@@ -185,12 +172,6 @@ def test_cut_around():
 def test_glued_ids():
     pieces = ("<unk>", "▁", "s", "▁s", "▁sat", ".", "▁.")
     assert glued_ids(pieces).tolist() == [0, -1, 2, 2, 4, 5, 5]
-
-
-@pytest.mark.parametrize("top_k", [0, 101])
-def test_top_k_out_of_range(source, tmp_path, top_k):
-    with pytest.raises(InputError, match="--top_k must be from 1 to the 100 pieces"):
-        export_model(source, tmp_path / "saved", "fill-mask", top_k=top_k)
 
 
 def test_needs_the_head(tmp_path, model_file):

@@ -1,5 +1,7 @@
 """Exports of fine-tuned models: strings in, everything in the graph."""
 
+import ast
+import functools
 import json
 import zipfile
 from collections import defaultdict
@@ -17,9 +19,11 @@ from albert_tf.tasks.choice.features import asked as asked_in_python
 from albert_tf.tasks.choice.serving import asked
 from albert_tf.tasks.spans.serving import spans_from_strings
 from data_prep.errors import InputError
+from export.encoder import TEXT_INPUTS
 from export.text import task_export
 from export.write import export_for_runtime, export_model
 from tests.albert_tf.tasks.task_models import CASES, CONFIG
+from tests.cards import card_of
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import run_alone, serialized
 
@@ -43,7 +47,7 @@ def saved(name, model_file, folder):
 
 
 @pytest.fixture(scope="module")
-def exported(model_file, tmp_path_factory):
+def finetuned(model_file, tmp_path_factory):
     """A function of a task model's name: the model, its SavedModel and its folder, exported at most once."""
     folder = tmp_path_factory.mktemp("finetuned")
     made: dict = {}
@@ -52,7 +56,7 @@ def exported(model_file, tmp_path_factory):
         if name not in made:
             model, file = saved(name, model_file, folder)
             export_model(file, folder / name)  # its kind follows from the model
-            assert f"# ALBERT: SavedModel, {kind}" in (folder / name / "README.md").read_text()
+            assert f"# ALBERT: SavedModel, {kind}" in card_of(folder / name)
             made[name] = model, tf.saved_model.load(folder / name), folder / name
         return made[name]
 
@@ -60,14 +64,13 @@ def exported(model_file, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_classifier(exported):
-    model, loaded, folder = exported("text", "classifier")
+def test_classifier(finetuned):
+    model, loaded, folder = finetuned("text", "classifier")
     logits = model.predict(LINES, verbose=0)
     outputs = loaded(tf.constant(LINES))
     np.testing.assert_allclose(outputs["probabilities"], tf.nn.softmax(logits), atol=1e-5)
-    assert [label.decode() for label in outputs["label"].numpy()] == [
-        model.labels[i] for i in logits.argmax(-1)
-    ]
+    best = [model.labels[i] for i in logits.argmax(-1)]
+    assert [label.decode() for label in outputs["label"].numpy()] == best
     assert outputs["labels"].numpy().tolist() == [[b"small", b"big"]] * len(LINES)
     served = loaded.signatures["serving_default"](text=tf.constant(LINES))
     np.testing.assert_array_equal(served["probabilities"], outputs["probabilities"])
@@ -80,7 +83,7 @@ def test_classifier(exported):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Rows must have from 1 to"):
         loaded.examples(tf.constant([too_long]))
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
-    card = (folder / "README.md").read_text(encoding="utf-8")
+    card = card_of(folder)
     assert "labels small, big" in card
     assert "pipeline_tag: text-classification" in card
     assert weights_hash(read(folder.parent / "text.keras")) in card  # as `albert convert` counts it
@@ -97,7 +100,7 @@ def test_quantized_classifier(model_file, tmp_path):
     outputs = tf.saved_model.load(tmp_path / "saved")(tf.constant(LINES))
     expected = tf.nn.softmax(model.predict(LINES, verbose=0))
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
-    assert "pipeline_tag: text-classification" in (tmp_path / "saved" / "README.md").read_text()
+    assert "pipeline_tag: text-classification" in card_of(tmp_path / "saved")
 
 
 @pytest.mark.slow
@@ -108,15 +111,15 @@ def test_the_card_describes_what_is_exported(model_file, tmp_path):
     (tmp_path / "settings.json").write_text('{"task": "sst-2"}')
     (tmp_path / "results.json").write_text('{"dev": {"accuracy": 0.9}}')
     export_model(file, tmp_path / "saved", "embedding")
-    card = (tmp_path / "saved" / "README.md").read_text()
+    card = card_of(tmp_path / "saved")
     assert "pipeline_tag: feature-extraction" in card
     assert "0.9" not in card.partition("## Source")[0]
     assert "head for classification" not in card
 
 
 @pytest.mark.slow
-def test_classifier_with_several_labels(exported):
-    model, loaded, folder = exported("topics", "classifier")
+def test_classifier_with_several_labels(finetuned):
+    model, loaded, folder = finetuned("topics", "classifier")
     outputs = loaded(tf.constant(LINES))
     assert set(outputs) == {"has_label", "labels", "probabilities"}
     probabilities = tf.sigmoid(model.predict(LINES, verbose=0))
@@ -127,12 +130,12 @@ def test_classifier_with_several_labels(exported):
     assert outputs["labels"].numpy().tolist() == [[b"apples", b"captain", b"clocks"]] * len(LINES)
     assert 0 < np.mean(outputs["has_label"]) < 1
     note = "MultiLabelClassifier, labels apples, captain, clocks, thresholds 0.5, 0.25, 0.75"
-    assert note in (folder / "README.md").read_text(encoding="utf-8")
+    assert note in card_of(folder)
 
 
 @pytest.mark.slow
-def test_regressor_of_pairs(exported):
-    model, loaded, _ = exported("pair", "classifier")
+def test_regressor_of_pairs(finetuned):
+    model, loaded, _ = finetuned("pair", "classifier")
     pairs = LINES, [*LINES[1:], LONG]
     scores = model.predict(pairs, verbose=0)
     np.testing.assert_allclose(loaded.pair(*map(tf.constant, pairs))["score"], scores, atol=1e-5)
@@ -141,8 +144,8 @@ def test_regressor_of_pairs(exported):
 
 
 @pytest.mark.slow
-def test_multiple_choice(exported):
-    model, loaded, _ = exported("choice", "multiple-choice")
+def test_multiple_choice(finetuned):
+    model, loaded, _ = finetuned("choice", "multiple-choice")
     passages = [LONG, "", *LINES[:20]]
     questions = ["who painted _ ?", "why?", *[f"{line} _" for line in LINES[:20]]][: len(passages)]
     options = [["the captain", "", f"{line} {line}"] for line in LINES[: len(passages)]]
@@ -162,9 +165,9 @@ def test_multiple_choice(exported):
 
 
 @pytest.mark.slow
-def test_serialized_examples_of_choices(exported):
+def test_serialized_examples_of_choices(finetuned):
     """One message for each option."""
-    model, loaded, _ = exported("choice", "multiple-choice")
+    model, loaded, _ = finetuned("choice", "multiple-choice")
     strings = LINES[:8], ["why?"] * 8, [["the captain", "", f"{line} {line}"] for line in LINES[:8]]
     names = ("input_ids", "input_mask", "token_type_ids")
     messages = [
@@ -184,9 +187,9 @@ def test_serialized_examples_of_choices(exported):
 
 
 @pytest.mark.slow
-def test_token_classification(exported):
+def test_token_classification(finetuned):
     """Words, their bytes and their labels, which equal the model's where a text fits one sequence."""
-    model, loaded, _ = exported("words", "token-classification")
+    model, loaded, _ = finetuned("words", "token-classification")
     texts = ["", " \u3000 ", LONG, *LINES]
     outputs = {name: array.numpy() for name, array in loaded(tf.constant(texts)).items()}
     for i, text in enumerate(texts):
@@ -207,9 +210,9 @@ def test_token_classification(exported):
 
 
 @pytest.mark.slow
-def test_serialized_examples_of_words(exported):
+def test_serialized_examples_of_words(finetuned):
     """The ids of texts that `albert finetune` would read give its labels; padding has none."""
-    model, loaded, _ = exported("words", "token-classification")
+    model, loaded, _ = finetuned("words", "token-classification")
     features = model.preprocessor.features([line.split() for line in LINES[:20] if line.split()])
     rows = [row["input_ids"].tolist() for row in features]
     outputs = loaded.signatures["examples"](examples=tf.constant([serialized(input_ids=row) for row in rows]))
@@ -245,18 +248,16 @@ def _in_windows(model, words: list[str]) -> tuple[np.ndarray, list[int]]:
 
 
 @pytest.mark.slow
-def test_inputs_of_unequal_length_are_refused(exported):
+def test_inputs_of_unequal_length_are_refused(finetuned):
     """Otherwise rows would be dropped or paired with others."""
     for name, kind, method, arguments in (
         ("pair", "classifier", "pair", (["a", "b"], ["a"])),
         ("choice", "multiple-choice", "__call__", (["a"], ["b"], [["c", "d"]] * 2)),
         ("span", "question-answering", "__call__", (["a"], ["b", "c", "d"])),
     ):
-        _, loaded, _ = exported(name, kind)
+        _, loaded, _ = finetuned(name, kind)
         call = getattr(loaded, method)
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match="must have the same number of rows. Received"
-        ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must have the same number of rows."):
             call(*map(tf.constant, arguments))
         assert call.experimental_get_tracing_count() == 1
 
@@ -271,9 +272,9 @@ def test_options_are_filled_into_questions():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["span", "span or none"])
-def test_question_answering_equals_the_model(exported, name):
+def test_question_answering_equals_the_model(finetuned, name):
     """Answers, their positions, scores and null odds, for contexts of many windows and of none."""
-    model, loaded, _ = exported(name, "question-answering")
+    model, loaded, _ = finetuned(name, "question-answering")
     contexts = ["", " \u3000 ", LONG, "the captain painted", *[line for line in LINES if line]]
     questions = [*(["who painted the lighthouse?", ""] * len(contexts))[: len(contexts) - 4], *LINES[:4]]
     found = model.best_answers(questions, contexts, n_best=20)
@@ -293,8 +294,8 @@ def test_question_answering_equals_the_model(exported, name):
 
 
 @pytest.mark.slow
-def test_null_odds_above_the_threshold_mean_no_answer(exported, tokenizer):
-    model = exported("span or none", "question-answering")[0]
+def test_null_odds_above_the_threshold_mean_no_answer(finetuned, tokenizer):
+    model = finetuned("span or none", "question-answering")[0]
     contexts = [line for line in LINES if line][:12]
     questions = ["who painted the lighthouse?"] * len(contexts)
     found = model.best_answers(questions, contexts)
@@ -320,13 +321,11 @@ def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["span", "span or none"])
-def test_serialized_examples_of_windows(exported, name):
+def test_serialized_examples_of_windows(finetuned, name):
     """The scores are the model's, to which `albert finetune` names the tokens that cannot answer."""
-    model, loaded, _ = exported(name, "question-answering")
-    examples = model.preprocessor.examples(
-        (["who painted the lighthouse?", ""], [LONG, "the captain painted"])
-    )
-    windows = model.preprocessor.windows(examples)
+    model, loaded, _ = finetuned(name, "question-answering")
+    strings = ["who painted the lighthouse?", ""], [LONG, "the captain painted"]
+    windows = model.preprocessor.windows(model.preprocessor.examples(strings))
     messages = [
         serialized(input_ids=window.input_ids.tolist(), segment_ids=window.token_type_ids.tolist())
         for window in windows
@@ -352,15 +351,39 @@ def test_serialized_examples_of_windows(exported, name):
             assert all(np.any(row) for row in can_answer)
 
 
+ALONE = {  # an export -> what is called, and returned
+    "encoder": "model({name: tf.ones((1, 3), tf.int32) for name in NAMES})['pooled_output']",
+    "preprocessor": "model.tokenize(tf.constant(['The captain sailed past 300 apples, in 1987.'])).to_tensor()",
+    "fill-mask": "model(tf.constant(['The captain [MASK] past']))['pieces']",
+    "embedding": "model(tf.constant(['a', 'b']))['embedding']",
+    "text": "model(tf.constant(['a']))['probabilities']",
+    "span or none": "model(tf.constant(['who?']), tf.constant(['the captain']))['answer']",
+    "choice": "model(tf.constant(['a']), tf.constant(['b']), tf.constant([['c', 'd']]))['probabilities']",
+}
+
+
 @pytest.mark.very_slow
-def test_loads_in_a_process_without_this_package(exported):
-    for name, kind, arguments in (
-        ("text", "classifier", "tf.constant(['a'])"),
-        ("span or none", "question-answering", "tf.constant(['who?']), tf.constant(['the captain'])"),
-        ("choice", "multiple-choice", "tf.constant(['a']), tf.constant(['b']), tf.constant([['c', 'd']])"),
-    ):
-        folder = exported(name, kind)[2]
-        assert run_alone(f"print(len(tf.saved_model.load('.')({arguments})))", folder).strip() in ("3", "4")
+def test_every_kind_runs_in_a_process_without_this_package(exported, finetuned, tmp_path):
+    options = {
+        "preprocessor": {"seq_length": 12},
+        "fill-mask": {"top_k": 3},
+        "embedding": {"pooling": "mean"},
+    }
+    kinds = {"text": "classifier", "span or none": "question-answering", "choice": "multiple-choice"}
+    names = "NAMES = ('input_word_ids', 'input_mask', 'input_type_ids')"
+    program, expected = [names], []
+    for name, call in ALONE.items():
+        folder = finetuned(name, kinds[name])[2] if name in kinds else exported(name, **options.get(name, {}))
+        program.append(f"model = tf.saved_model.load({str(folder)!r}); print({call}.numpy().tolist())")
+        here = {"tf": tf, "model": tf.saved_model.load(folder), "NAMES": TEXT_INPUTS}
+        expected.append(eval(call, here).numpy())
+    printed = run_alone("\n".join(program), tmp_path).splitlines()
+    for line, array in zip(printed, expected, strict=True):
+        found = np.array(ast.literal_eval(line))
+        if array.dtype == np.float32:
+            np.testing.assert_allclose(found, array, rtol=1e-5)
+        else:
+            assert found.tolist() == array.tolist()
 
 
 @pytest.mark.slow
@@ -376,31 +399,26 @@ def test_command_on_the_folder_of_a_run(model_file, tmp_path, capsys):
     flags = ["export", "--kind=classifier", f"--model_dir={run}", f"--output={tmp_path}/saved"]
     assert cli.main(flags) == 0
     assert (tmp_path / "saved" / "saved_model.pb").is_file()
-    assert "| accuracy | 0.7500 |" in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
+    assert "| accuracy | 0.7500 |" in card_of(tmp_path / "saved")
 
 
 @pytest.mark.slow
 def test_models_that_cannot_be_exported(model_file, tmp_path):
     _, file = saved("words", model_file, tmp_path)
-    with pytest.raises(
-        InputError,
-        match="hold a TextClassifier or OrdinalClassifier or MultiLabelClassifier .*Received a TokenClassifier",
-    ):
-        export_model(file, tmp_path / "saved", "classifier")
     CASES["text"].build(None).save(tmp_path / "none.keras")
-    with pytest.raises(InputError, match="needs a vocabulary"):
-        export_model(tmp_path / "none.keras", tmp_path / "saved", "classifier")
     (tmp_path / "damaged.keras").write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(InputError, match="is not a complete .keras file"):
-        export_model(tmp_path / "damaged.keras", tmp_path / "saved", "classifier")
-    with pytest.raises(InputError, match="There is no checkpoint at"):
-        export_model(tmp_path / "nowhere", tmp_path / "saved", "classifier")
-    with pytest.raises(InputError, match="--max_answer_length belongs to --kind=question-answering"):
-        export_model(file, tmp_path / "saved", "classifier", max_answer_length=3)
-    with pytest.raises(InputError, match="--max_answer_length is for exports that find the answer. .*litert"):
-        export_for_runtime(file, tmp_path / "saved", "litert", max_answer_length=3)
-    with pytest.raises(InputError, match="A name of a class may be given only once. Received x 2 times"):
-        export_model(file, tmp_path / "saved", flags=SourceFlags(labels="x, x"))
+    litert = functools.partial(export_for_runtime, format="litert")
+    for export, source, options, message in (
+        (export_model, file, {"kind": "classifier"}, "TextClassifier or .*Received a TokenClassifier"),
+        (export_model, tmp_path / "none.keras", {}, "needs a vocabulary"),
+        (export_model, tmp_path / "damaged.keras", {}, "is not a complete .keras file"),
+        (export_model, tmp_path / "nowhere", {"kind": "classifier"}, "There is no checkpoint at"),
+        (export_model, file, {"max_answer_length": 3}, "--max_answer_length belongs to --kind=question"),
+        (litert, file, {"max_answer_length": 3}, "--max_answer_length is for exports that find the answer"),
+        (export_model, file, {"flags": SourceFlags(labels="x, x")}, "only once. Received x 2 times"),
+    ):
+        with pytest.raises(InputError, match=message):
+            export(source, tmp_path / "saved", **options)
     assert not (tmp_path / "saved").exists()
 
 

@@ -1,7 +1,5 @@
 """Fine-tuned models of every kind for ONNX Runtime and LiteRT: ids in, and what the model computes out."""
 
-import contextlib
-import io
 import json
 import re
 
@@ -25,6 +23,7 @@ from export.onnx import ONNX, onnx_runner
 from export.write import export_for_runtime
 from tests.albert_tf.tasks.files import write_questions
 from tests.albert_tf.tasks.task_models import CASES
+from tests.cards import card_of, examples_of, printed_by
 from tests.export.test_finetuned import saved
 
 pytestmark = pytest.mark.slow
@@ -107,17 +106,16 @@ def test_equals_the_model(name, runtime, models, exported):
         for key, array in wanted.items():
             assert found[key].shape == array.shape
             np.testing.assert_allclose(found[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
-    more = ["portable.json", *["offsets.npz"] * name.startswith("span")] if runtime == "onnx" else []
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        ["README.md", "albert_config.json", "spm.model", file, *more]
-    )
+    files = {"README.md", "albert_config.json", "spm.model", file}
+    files |= {"portable.json", *["offsets.npz"] * name.startswith("span")} if runtime == "onnx" else set()
+    assert {path.name for path in folder.iterdir()} == files
 
 
 @EVERY_KIND
 def test_metric_before_and_after(name, models, exported):
     """The metric of the model's task on a file of own data is that of `albert evaluate`, and of the file."""
     model, (folder, note) = models[name][0], exported(name, "onnx")
-    assert note in (folder / "README.md").read_text()
+    assert note in card_of(folder)
     metric, before, after = re.match(r"(\S+) on .*: ([\d.]+) before, ([\d.]+) in the file", note).groups()
     assert before == after
     task = own_data_task(find_kind(model.kind), getattr(model, "answerable", False))
@@ -133,26 +131,22 @@ def test_metric_before_and_after(name, models, exported):
 
 @EVERY_KIND
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_examples_of_the_card_run(name, runtime, exported, monkeypatch):
+def test_examples_of_the_card_run(name, runtime, exported):
     """With ids; in a portable model, also with texts."""
     folder, _ = exported(name, runtime)
-    with_ids, *with_texts = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    monkeypatch.chdir(folder)
+    with_ids, *with_texts = examples_of(folder)
     assert len(with_texts) == (runtime == "onnx")
     for example in with_texts:
         assert "load_portable" in example
-        exec(example, {})
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(with_ids, {})
+        printed_by(example, folder)
     shapes = {"topics": (1, 3), "choice": (1, 2), "words": (1, 5, 2), "span": (1, 7), "span or none": (1,)}
-    assert printed.getvalue().strip() == str(shapes[name])
+    assert printed_by(with_ids, folder) == str(shapes[name])
 
 
 def test_the_card_of_a_model_without_a_vocabulary_shows_ids(tmp_path):
     CASES["text"].build(None).save(tmp_path / "none.keras")
     export_for_runtime(tmp_path / "none.keras", tmp_path / "onnx", "onnx")
-    card = (tmp_path / "onnx" / "README.md").read_text()
+    card = card_of(tmp_path / "onnx")
     assert "load_portable" not in card
     assert "input_word_ids" in card
 

@@ -2,21 +2,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.write import export_model
 from tests.data_prep.nasty import LINES
-from tests.export.conftest import run_alone, write_source
+from tests.export.conftest import write_source
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def folder(source, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("preprocessor") / "saved"
-    assert export_model(source, folder, "preprocessor", seq_length=12).notes == ()
-    return folder
+def folder(exported):
+    return exported("preprocessor", seq_length=12)
 
 
 @pytest.fixture(scope="module")
@@ -114,19 +111,3 @@ def test_special_tokens(preprocessor, tokenizer):
         "mask_id": 4,
         "vocab_size": tokenizer.vocab_size,
     }
-
-
-@pytest.mark.very_slow
-def test_loads_in_a_process_without_this_package(folder, tokenizer):
-    text = "The captain sailed past 300 apples, in 1987."
-    printed = run_alone(
-        f"print(tf.saved_model.load('.').tokenize(tf.constant([{text!r}])).to_list())", folder
-    )
-    assert printed.strip() == str([tokenizer.encode(text)])
-
-
-@pytest.mark.parametrize("seq_length", [2, 17])
-def test_seq_length_out_of_range(source, tmp_path, seq_length):
-    with pytest.raises(InputError, match="--seq_length must be from 3 to .*, 16. Received"):
-        export_model(source, tmp_path / "saved", "preprocessor", seq_length=seq_length)
-    assert list(tmp_path.iterdir()) == []

@@ -3,7 +3,7 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 
-from export.savedmodel import prediction_log, write_warmup
+from export.savedmodel import write_warmup
 
 REQUESTS = [{"text": ["a"]}, {"text": ["b" * 50_000, "c [MASK]"]}]
 MESSAGES = {  # tensorflow_serving/apis/{prediction_log,predict,model}.proto, the fields in use
@@ -53,16 +53,3 @@ def test_requests_parse_as_protocol_buffers(tmp_path, log_class):
         (entry,) = request.inputs
         assert entry.key == "text"
         assert texts_of(tensor_pb2.TensorProto.FromString(entry.value)) == expected["text"]
-
-
-def test_equals_the_class_of_tensorflow_serving():
-    log_pb2 = pytest.importorskip(
-        "tensorflow_serving.apis.prediction_log_pb2", reason="tensorflow-serving-api is not installed"
-    )
-    inputs = {"text": tf.make_tensor_proto(["a", "b"]), "k": tf.make_tensor_proto([[5]] * 200)}
-    log = log_pb2.PredictionLog.FromString(prediction_log(inputs))
-    assert log.WhichOneof("log_type") == "predict_log"
-    assert log.predict_log.request.model_spec.signature_name == "serving_default"
-    assert set(log.predict_log.request.inputs) == {"text", "k"}
-    assert texts_of(log.predict_log.request.inputs["text"]) == ["a", "b"]
-    assert tf.make_ndarray(log.predict_log.request.inputs["k"]).shape == (200, 1)

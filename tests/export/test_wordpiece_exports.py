@@ -73,15 +73,6 @@ def test_fill_mask(exported, tokenizer):
 
 
 @pytest.mark.very_slow
-def test_embedding(exported, tokenizer):
-    model, loaded = exported("embedding")
-    embeddings = loaded(tf.constant(TEXTS))["embedding"]
-    for text, vector in zip(TEXTS, embeddings.numpy(), strict=True):
-        outputs = model.encoder({"input_ids": np.array([[2, *tokenizer.encode(text)[:14], 3]])})
-        np.testing.assert_allclose(vector, np.mean(outputs["sequence_output"][0], axis=0), atol=1e-5)
-
-
-@pytest.mark.very_slow
 def test_question_answering(exported):
     """Offsets of pieces in Chinese and accented contexts, over several windows."""
     model, loaded = exported("question-answering", "span")
@@ -101,22 +92,3 @@ def test_question_answering(exported):
     ]
     assert outputs["begin"].numpy().tolist() == begins
     assert len(set(texts)) > len(texts) / 2
-
-
-@pytest.mark.very_slow
-def test_classifier(exported):
-    model, loaded = exported("classifier", "text")
-    expected = tf.nn.softmax(model.predict(TEXTS, verbose=0))
-    np.testing.assert_allclose(loaded(tf.constant(TEXTS))["probabilities"], expected, atol=1e-5)
-
-
-@pytest.mark.very_slow
-def test_multiple_choice(exported):
-    model, loaded = exported("multiple-choice", "choice")
-    strings = (
-        TEXTS,
-        ["谁喜欢_？", "who"] * (len(TEXTS) // 2) + ["?"] * (len(TEXTS) % 2),
-        [["我", "est", ""]] * len(TEXTS),
-    )
-    expected = tf.nn.softmax(model.predict(strings, verbose=0))
-    np.testing.assert_allclose(loaded(*map(tf.constant, strings))["probabilities"], expected, atol=1e-5)

@@ -1,5 +1,3 @@
-import contextlib
-import io
 import os
 import re
 
@@ -12,12 +10,16 @@ from albert_cli import cli
 from albert_tf.checkpoints.card import written_by
 from albert_tf.conversion.convert import convert
 from albert_tf.runtime.pretrained import load_pretrained
+from albert_tf.tasks.choice.kind import OPTIONS
+from albert_tf.tasks.texts.kind import NUMBERS
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.encoder import build_encoder
+from export.kinds import kind_for
 from export.savedmodel import check_savedmodel, write_savedmodel
 from export.write import export_for_runtime, export_model
 from tests.albert_tf.checkpoints.random_models import spm_model
+from tests.cards import card_of, examples_of, printed_by
 from tests.export.conftest import write_source
 
 WORDPIECE = Vocabulary("wordpiece", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).encode())
@@ -34,11 +36,8 @@ def test_encoder_from_any_format(source, tmp_path):
         loaded = tf.saved_model.load(tmp_path / f"{to} saved")
         for name in ("sequence_output", "pooled_output"):
             np.testing.assert_allclose(loaded(INPUTS)[name], expected[name], atol=1e-5)
-        assert sorted(path.name for path in (tmp_path / f"{to} saved" / "assets").iterdir()) == [
-            "albert_config.json",
-            "pretrained.json",
-            "spm.model",
-        ]
+        assets = sorted(path.name for path in (tmp_path / f"{to} saved" / "assets").iterdir())
+        assert assets == ["albert_config.json", "pretrained.json", "spm.model"]
         signatures = {"serving_default", "examples", "tokens", "mlm", "sop", "tokenization_info"}
         assert signatures == set(loaded.signatures)
 
@@ -54,10 +53,10 @@ def test_encoder_from_any_format(source, tmp_path):
 )
 def test_leaves_out_what_the_source_lacks(tmp_path, without, signatures, notes):
     source = write_source(tmp_path / "source", *without)
-    found = export_model(source, tmp_path / "saved").notes
+    found = [line for line in export_model(source, tmp_path / "saved").notes if line.startswith("left out")]
     for note in [*notes, "tokenization_info"]:
-        assert len([line for line in found if line.startswith("left out") and note in line]) == 1
-    assert len([line for line in found if line.startswith("left out")]) == len(notes) + 1
+        assert len([line for line in found if note in line]) == 1
+    assert len(found) == len(notes) + 1
     loaded = tf.saved_model.load(tmp_path / "saved")
     assert set(loaded.signatures) == {"serving_default", "examples", "tokens"} | signatures
     for name in ("mlm", "sop"):
@@ -66,10 +65,8 @@ def test_leaves_out_what_the_source_lacks(tmp_path, without, signatures, notes):
     model = load_pretrained(source).model
     expected = model.encoder({"input_ids": IDS})["sequence_output"]
     np.testing.assert_allclose(loaded(INPUTS)["sequence_output"], expected, atol=1e-5)
-    untrained = {"pooler": 2, "masked_lm": 5, "sentence_order": 2}
-    assert len(loaded.trainable_variables) == len(model.trainable_variables) - sum(
-        untrained[part] for part in without
-    )
+    untrained = sum({"pooler": 2, "masked_lm": 5, "sentence_order": 2}[part] for part in without)
+    assert len(loaded.trainable_variables) == len(model.trainable_variables) - untrained
 
 
 @pytest.mark.very_slow
@@ -105,105 +102,90 @@ def test_text_needs_a_vocabulary(tmp_path, kind, vocabulary, message):
 @pytest.mark.very_slow
 def test_an_earlier_export_survives_a_failure(source, tmp_path):
     export_model(source, tmp_path / "saved", "preprocessor", seq_length=8)
-    before = (tmp_path / "saved" / "README.md").read_text()
+    before = card_of(tmp_path / "saved")
     with pytest.raises(InputError, match="--seq_length"):
         export_model(source, tmp_path / "saved", "preprocessor", seq_length=1)
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
-    assert (tmp_path / "saved" / "README.md").read_text() == before
+    assert card_of(tmp_path / "saved") == before
     export_model(source, tmp_path / "saved", "preprocessor", seq_length=9)
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
-    assert (tmp_path / "saved" / "README.md").read_text() != before
+    assert card_of(tmp_path / "saved") != before
 
 
 @pytest.mark.parametrize(
-    ("export", "options", "message"),
+    ("export", "options", "flag"),
     [
-        (export_model, {"kind": "fillmask"}, "--kind must be one of encoder, .* Received 'fillmask'"),
-        (export_model, {"dtype": "float16"}, "--dtype must be one of float32, bfloat16. Received 'float16'"),
-        (
-            export_model,
-            {"kind": "embedding", "pooling": "max"},
-            "--pooling must be one of mean, pooled. Received",
+        (export_model, {"kind": "fillmask"}, "--kind"),
+        (export_model, {"dtype": "float16"}, "--dtype"),
+        (export_model, {"kind": "embedding", "pooling": "max"}, "--pooling"),
+        (export_model, {"kind": "preprocessor", "dtype": "bfloat16"}, "--dtype"),
+        *(
+            (export_model, {"kind": "preprocessor", "seq_length": length}, "--seq_length")
+            for length in (2, 17)
         ),
-        (
-            export_model,
-            {"kind": "preprocessor", "dtype": "bfloat16"},
-            "--dtype is for exports with weights. Received bfloat16 with --kind=preprocessor",
+        *((export_model, {"kind": "fill-mask", "top_k": k}, "--top_k") for k in (0, 101)),
+        (export_for_runtime, {"format": "onxx"}, "--format"),
+        (export_for_runtime, {"format": "onnx", "quantize": "int4"}, "--quantize"),
+        (export_for_runtime, {"format": "onnx", "kind": "mlm"}, "--kind"),
+        *(
+            (export_for_runtime, {"format": name, "quantize": "int8-static", "eval_file": file}, "--quantize")
+            for name, file in (("litert", "dev.tsv"), ("onnx", None))
         ),
-        (export_for_runtime, {"format": "onxx"}, "--format must be one of onnx, litert. Received 'onxx'"),
-        (
-            export_for_runtime,
-            {"format": "onnx", "quantize": "int4"},
-            "--quantize must be one of .*Received 'int4'",
-        ),
-        (export_for_runtime, {"format": "onnx", "kind": "mlm"}, "--kind must be one of .* Received 'mlm'"),
     ],
 )
-def test_misspelled_arguments(export, options, message, source, tmp_path):
-    with pytest.raises(InputError, match=message):
+def test_wrong_arguments_write_nothing(export, options, flag, source, tmp_path):
+    with pytest.raises(InputError, match=f"^{flag}"):
         export(source, tmp_path / "new", **options)
-    assert not (tmp_path / "new").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("beside", ["notes.txt", "saved_model.pb"])
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ("--quantize=int8", "--quantize and --eval_file belong to"),
+        ("--seq_length=8", "--seq_length belongs to --kind=preprocessor. Received it with --kind=encoder."),
+        ("--format=onnx --kind=preprocessor", "supports --kind=encoder, --kind=fill-mask, --kind=embedding"),
+        ("--format=litert --kind=embedding", "supports --kind=encoder, --kind=classifier"),
+        ("--format=onnx --kind=fill-mask --top_k=0", "--top_k"),
+        ("--format=onnx --top_k=3", "--top_k"),
+        ("--format=onnx --kind=classifier", "must hold a fine-tuned model"),
+        ("--format=onnx --quantize=int8-static", "--eval_file"),
+        ("--format=onnx --max_loss=0.1", "--max_loss"),
+        ("--format=onnx --dtype=bfloat16", "--dtype"),
+        ("--format=onnx --eval_file={heldout}", "at most 16 tokens. Received 32."),
+        ("--format=litert --eval_file=nothing", "nothing"),
+        ("--model_dir=nowhere", "There is no checkpoint at"),
+    ],
+)
+def test_wrong_flags_write_nothing(flags, named, source, tmp_path, capsys, pretraining_files):
+    words = flags.format(heldout=pretraining_files.heldout).split()
+    model = [] if "--model_dir" in flags else [f"--model_dir={source}"]
+    assert cli.main(["export", *model, f"--output={tmp_path}/saved", *words]) == 2
+    assert named in capsys.readouterr().err.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_no_kind_has_and_what_several_kinds_have(source, tmp_path):
+    with pytest.raises(TypeError, match="`topk` is not an option of any kind of export."):
+        export_model(source, tmp_path / "saved", "fill-mask", topk=3)
+    with pytest.raises(InputError, match="Give --kind=classifier or --kind=multiple-choice"):
+        kind_for((NUMBERS, OPTIONS))  # as of a TF1 checkpoint with one output
+
+
+@pytest.mark.parametrize("beside", ["notes.txt", "saved_model.pb", "model.onnx"])
 def test_other_files_survive(beside, source, tmp_path):
     """A SavedModel of another program too."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / beside).touch()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="--output must be a new or empty folder"):
-        export_model(source, tmp_path / "mine")
-    for file in (tmp_path / "mine" / "thesis.tex", tmp_path / "pipe"):
-        with pytest.raises(InputError, match="--output must be a folder"):
-            export_model(source, file)
+    for export in (export_model, lambda *paths: export_for_runtime(*paths, "litert")):
+        with pytest.raises(InputError, match="--output must be a new or empty folder"):
+            export(source, tmp_path / "mine")
+        for file in (tmp_path / "mine" / "thesis.tex", tmp_path / "pipe"):
+            with pytest.raises(InputError, match="--output must be a folder"):
+                export(source, file)
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
-
-
-@pytest.mark.very_slow
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [("encoder", {}), ("preprocessor", {"seq_length": 16}), ("fill-mask", {}), ("embedding", {})],
-)
-def test_card_describes_the_export_and_its_example_runs(source, tmp_path, monkeypatch, kind, options):
-    export_model(source, tmp_path / "saved", kind, **options)
-    card = (tmp_path / "saved" / "README.md").read_text()
-    assert f"# ALBERT: SavedModel, {kind}" in card
-    assert "| hidden_size | 24 |" in card
-    assert "`serving_default`" in card
-    assert "__saved_model" not in card
-    assert re.search(r"Verified: maximum difference [\d.e-]+, of outputs up to [\d.e+]+, in ", card)
-    assert re.search(r"\| model\.ckpt-best\.index \| [\d,]+ \| [0-9a-f]{64} \|", card)
-    (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    monkeypatch.chdir(tmp_path / "saved")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(example, {})
-    assert printed.getvalue().strip()
-
-
-@pytest.mark.slow
-def test_signatures_in_the_card(source, tmp_path):
-    export_model(source, tmp_path / "saved", "preprocessor", seq_length=16)
-    row = "| `serving_default` | `text` string (?) | `input_mask` int32 (?, 16), `input_type_ids` int32 (?, 16), "
-    assert row in (tmp_path / "saved" / "README.md").read_text()
-
-
-@pytest.mark.very_slow
-def test_command_line(source, tmp_path, capsys):
-    flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
-    assert cli.main([*flags, "--kind=preprocessor", "--seq_length=8"]) == 0
-    out, err = capsys.readouterr()
-    assert out.strip() == f"{tmp_path}/saved"
-    assert err.startswith("verified: maximum difference 0, of outputs up to ")
-    assert tf.saved_model.load(tmp_path / "saved")(tf.constant(["a"]))["input_mask"].shape == (1, 8)
-    assert cli.main([*flags, "--seq_length=8"]) == 2
-    assert "--seq_length belongs to --kind=preprocessor. Received it with --kind=encoder." in (
-        capsys.readouterr().err.replace("\n", " ")
-    )
-    assert cli.main(["export", f"--model_dir={tmp_path}/nothing", f"--output={tmp_path}/new"]) == 2
-    assert "There is no checkpoint at" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["saved"]
 
 
 def test_the_source_is_never_replaced(source, tmp_path):
@@ -217,6 +199,43 @@ def test_the_source_is_never_replaced(source, tmp_path):
 
 
 @pytest.mark.very_slow
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("encoder", {}),
+        ("preprocessor", {"seq_length": 12}),
+        ("fill-mask", {"top_k": 3}),
+        ("embedding", {"pooling": "mean"}),
+    ],
+)
+def test_card_describes_the_export_and_its_example_runs(exported, kind, options):
+    folder = exported(kind, **options)
+    card = card_of(folder)
+    assert f"# ALBERT: SavedModel, {kind}" in card
+    assert "| hidden_size | 24 |" in card
+    assert "`serving_default`" in card
+    assert "__saved_model" not in card
+    assert re.search(r"Verified: maximum difference [\d.e-]+, of outputs up to [\d.e+]+, in ", card)
+    assert re.search(r"\| model\.ckpt-best\.index \| [\d,]+ \| [0-9a-f]{64} \|", card)
+    (example,) = examples_of(folder)
+    assert printed_by(example, folder)
+
+
+@pytest.mark.slow
+def test_command_line(source, tmp_path, capsys):
+    flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
+    assert cli.main([*flags, "--kind=preprocessor", "--seq_length=8"]) == 0
+    out, err = capsys.readouterr()
+    assert out.strip() == f"{tmp_path}/saved"
+    assert err.startswith("verified: maximum difference 0, of outputs up to ")
+    assert tf.saved_model.load(tmp_path / "saved")(tf.constant(["a"]))["input_mask"].shape == (1, 8)
+    row = (
+        "| `serving_default` | `text` string (?) | `input_mask` int32 (?, 8), `input_type_ids` int32 (?, 8), "
+    )
+    assert row in card_of(tmp_path / "saved")
+
+
+@pytest.mark.very_slow
 def test_refuses_other_outputs_than_the_models(source, tmp_path):
     pretrained = load_pretrained(source)
     (tmp_path / "assets").mkdir()
@@ -224,59 +243,52 @@ def test_refuses_other_outputs_than_the_models(source, tmp_path):
     write_savedmodel(export, tmp_path / "saved")
     check_savedmodel(export, tmp_path / "saved")
     kernel = pretrained.encoder.attentions[0][0].query.kernel
-    kernel.assign(kernel[::-1])
-    with pytest.raises(InputError, match="must compute the same as the source"):
-        check_savedmodel(export, tmp_path / "saved")
-    kernel.assign(np.full(kernel.shape, np.nan))
-    with pytest.raises(InputError, match="must compute the same as the source"):
-        check_savedmodel(export, tmp_path / "saved", rounded=True)
+    for wrong, rounded in ((kernel[::-1], False), (np.full(kernel.shape, np.nan), True)):
+        kernel.assign(wrong)
+        with pytest.raises(InputError, match="must compute the same as the source"):
+            check_savedmodel(export, tmp_path / "saved", rounded=rounded)
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("kind", ["encoder", "fill-mask"])
-def test_bfloat16_halves_the_file_and_returns_float32(source, tmp_path, kind):
-    sizes = {}
-    for dtype in ("float32", "bfloat16"):
-        result = export_model(source, tmp_path / dtype, kind, dtype)
-        (file,) = (tmp_path / dtype / "variables").glob("*.data-*")
-        sizes[dtype] = file.stat().st_size
-    assert sizes["bfloat16"] < 0.6 * sizes["float32"]
-    assert 0 < result.comparison.difference < 0.1 * result.comparison.scale
+@pytest.mark.parametrize(("kind", "options"), [("encoder", {}), ("fill-mask", {"top_k": 3})])
+def test_bfloat16_halves_the_file_and_returns_float32(exported, kind, options):
+    folders = [exported(kind, dtype, **options) for dtype in ("float32", "bfloat16")]
+    whole, half = (next((folder / "variables").glob("*.data-*")).stat().st_size for folder in folders)
+    assert half < 0.6 * whole
     assert keras.config.dtype_policy().name == "float32"
     given = INPUTS if kind == "encoder" else tf.constant(["The captain [MASK] past."])
-    first, second = (tf.saved_model.load(tmp_path / dtype)(given) for dtype in sizes)
+    first, second = (tf.saved_model.load(folder)(given) for folder in folders)
     for name in ("sequence_output", "pooled_output") if kind == "encoder" else ("probabilities",):
         assert second[name].dtype == tf.float32
-        assert 0 < np.abs(first[name] - second[name]).max() < 0.1 * result.comparison.scale
+        assert 0 < np.abs(first[name] - second[name]).max() < 0.1 * np.abs(first[name]).max()
+    stated = re.search(r"maximum difference ([\d.e-]+), of outputs up to ([\d.e+]+)", card_of(folders[1]))
+    difference, scale = map(float, stated.groups())
+    assert 0 < difference < 0.1 * scale
 
 
 @pytest.mark.very_slow
 def test_the_precision_that_keras_is_set_to_does_not_matter(source, tmp_path):
     keras.config.set_dtype_policy("bfloat16")
     try:
-        exported = export_model(source, tmp_path / "saved")
+        result = export_model(source, tmp_path / "saved")
         assert keras.config.dtype_policy().name == "bfloat16"
     finally:
         keras.config.set_dtype_policy("float32")
-    assert exported.comparison.is_equal
-    ours, theirs = (
-        load_pretrained(source).encoder({"input_ids": IDS}),
-        tf.saved_model.load(tmp_path / "saved"),
-    )
-    np.testing.assert_allclose(theirs(INPUTS)["sequence_output"], ours["sequence_output"], atol=1e-5)
+    assert result.comparison.is_equal
+    ours = load_pretrained(source).encoder({"input_ids": IDS})["sequence_output"]
+    theirs = tf.saved_model.load(tmp_path / "saved")(INPUTS)["sequence_output"]
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)
 
 
 @pytest.mark.very_slow
-def test_padding_is_removed_unless_kept(source, tmp_path):
+def test_padding_is_removed_unless_kept(exported):
     """The graph shows what is computed; outputs of tokens are equal, those of padding are 0."""
     ids = np.array([[2, 13, 1, 9, 3], [2, 13, 3, 0, 0]], "int32")
     inputs = {"input_word_ids": ids, "input_mask": (ids > 0).astype("int32"), "input_type_ids": 0 * ids}
     outputs = {}
     for keep in (False, True):
-        export_model(source, tmp_path / "saved", keep_padding=keep)
-        loaded = tf.saved_model.load(tmp_path / "saved")
-        concrete = loaded.signatures["serving_default"]
-        functions = concrete.graph.as_graph_def().library.function
+        loaded = tf.saved_model.load(exported("encoder", **({"keep_padding": True} if keep else {})))
+        functions = loaded.signatures["serving_default"].graph.as_graph_def().library.function
         kinds = {node.op for function in functions for node in function.node_def}
         assert ("Where" in kinds) != keep  # finds the tokens
         outputs[keep] = loaded(inputs)["sequence_output"].numpy()
