@@ -14,8 +14,8 @@ from tests.albert_tf.tasks.task_models import CASES, CONFIG
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_the_encoder_of_every_task_is_read(name, model_file, tmp_path):
+@pytest.mark.parametrize("name", ["topics", "span or none"])
+def test_the_encoder_of_a_task_is_read(name, model_file, tmp_path):
     model = CASES[name].build(model_file)
     model.save(tmp_path / "any.keras")
     loaded = load_pretrained(tmp_path / "any.keras")

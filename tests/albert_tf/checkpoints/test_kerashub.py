@@ -18,12 +18,11 @@ from tests.albert_tf.checkpoints.processes import needs_keras_hub, run_python
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
     SIZES,
-    VOCABULARY,
     assert_same_weights,
     random_stored,
     random_weights,
 )
-from tests.albert_tf.checkpoints.test_stored_heads import kinds_in, random_head, stored_with
+from tests.albert_tf.checkpoints.test_stored_heads import random_head, stored_with
 
 CONFIG, HEAD_CONFIG = CONFIGS["two blocks"], CONFIGS["one group"]
 
@@ -34,15 +33,6 @@ def preset(tmp_path) -> Path:
     folder.mkdir()
     write_kerashub(random_stored(CONFIG), folder)
     return folder
-
-
-def test_reads_what_it_writes(preset):
-    stored = read(preset)
-    assert stored.config == CONFIG
-    assert stored.vocabulary == VOCABULARY
-    assert stored.missing == ("sentence_order",)
-    assert stored.notes == ("KerasHub computes the LayerNorm of its masked-LM head with epsilon 1e-5",)
-    assert_same_weights(stored.weights, random_weights(CONFIG, "sentence_order"))
 
 
 def as_keras_nlp(preset: Path) -> None:
@@ -71,29 +61,14 @@ def test_bfloat16_is_widened(preset):
     np.testing.assert_array_equal(read(preset).weights["pooler/bias"], bias.astype("float32"))
 
 
-@pytest.mark.parametrize("labels", [("no", "maybe", "yes"), ()])
-def test_classifiers_are_written_and_read(labels, tmp_path):
-    head = random_head(HeadSize("sequence_head", 3), "classification", labels=labels, dropout=0.2)
-    notes = write_kerashub(stored_with(head), tmp_path)
-    assert ("KerasHub does not name the classes: no, maybe, yes" in notes) == bool(labels)
-    stored = read(tmp_path)
-    assert (stored.head.size, kinds_in(stored.head)) == (head.size, ("classification",))
-    assert (stored.head.labels, stored.head.dropout) == ((), 0.2)
-    assert_same_weights(stored.head.weights, head.weights)
-    assert_same_weights(stored.weights, random_weights(HEAD_CONFIG, "masked_lm", "sentence_order"))
-
-
 def test_other_heads_are_refused(tmp_path):
-    for kind in ("multiple_choice", "question_answering", "token_classification"):
-        part = {
-            "multiple_choice": HeadSize("sequence_head", 1),
-            "question_answering": HeadSize("span_head", 0),
-        }
-        head = random_head(part.get(kind, HeadSize("token_head", 3)), kind)
-        with pytest.raises(
-            InputError, match="task model of ALBERT is AlbertTextClassifier. Received a head for"
-        ):
-            write_kerashub(stored_with(head), tmp_path)
+    for kind, size in (
+        ("multiple_choice", HeadSize("sequence_head", 1)),
+        ("question_answering", HeadSize("span_head", 0)),
+        ("token_classification", HeadSize("token_head", 3)),
+    ):
+        with pytest.raises(InputError, match="AlbertTextClassifier. Received a head for"):
+            write_kerashub(stored_with(random_head(size, kind)), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -110,6 +85,13 @@ def test_notes_what_it_leaves_out(tmp_path):
     notes = " ".join(write_kerashub(stored, tmp_path))
     for part in ("left out sentence_order", "one dropout rate", "left out vocab.txt"):
         assert part in notes
+    assert read(tmp_path).notes == (
+        "KerasHub computes the LayerNorm of its masked-LM head with epsilon 1e-5",
+    )
+    head = random_head(HeadSize("sequence_head", 3), "classification", labels=("no", "maybe", "yes"))
+    (tmp_path / "head").mkdir()
+    notes = write_kerashub(stored_with(head), tmp_path / "head")
+    assert "KerasHub does not name the classes: no, maybe, yes" in notes
 
 
 @pytest.mark.parametrize(
@@ -129,40 +111,31 @@ def test_models_that_kerashub_cannot_represent(config, message, tmp_path):
 
 
 def test_damaged_files(preset):
-    path, config = preset / "model.weights.h5", json.loads((preset / "config.json").read_text())
-    whole = path.read_bytes()
-    for content in (whole[:-500], whole[:3000], b"", b"no HDF5"):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match="is not a complete HDF5 file|does not fit its configuration"):
+    config = json.loads((preset / "config.json").read_text())
+    del config["config"]["num_heads"]
+    other = {"registered_name": "keras_hub>BertBackbone", "config": {}}
+    for wrong, message in ((config, "lacks num_heads"), (other, "must describe a keras_hub>AlbertBackbone")):
+        (preset / "config.json").write_text(json.dumps(wrong))
+        with pytest.raises(InputError, match=message):
             read(preset)
-    path.unlink()
+    (preset / "model.weights.h5").unlink()
     with pytest.raises(InputError, match="model.weights.h5 must exist"):
         read(preset)
-    del config["config"]["num_heads"]
-    (preset / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="lacks num_heads"):
-        read(preset)
-    (preset / "config.json").write_text(
-        json.dumps({"registered_name": "keras_hub>BertBackbone", "config": {}})
-    )
-    with pytest.raises(InputError, match="must describe a keras_hub>AlbertBackbone"):
-        read(preset)
 
 
-def test_arrays_in_other_files_are_refused(preset):
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        ((24,), {"external": [("secret", 0, 96)]}, "must hold its arrays itself"),
+        ((1 << 40,), {"chunks": (1024,)}, "dense_1/vars/1 claims to be larger than the file"),
+    ],
+)
+def test_arrays_in_other_files_or_larger_than_the_file_are_refused(preset, shape, options, message):
     (preset / "secret").write_bytes(bytes(24 * 4))
     with h5py.File(preset / "model.weights.h5", "r+") as file:
         del file["layers/dense_1/vars/1"]
-        file.create_dataset("layers/dense_1/vars/1", (24,), "float32", external=[(preset / "secret", 0, 96)])
-    with pytest.raises(InputError, match="must hold its arrays itself"):
-        read(preset)
-
-
-def test_arrays_larger_than_the_file_are_refused(preset):
-    with h5py.File(preset / "model.weights.h5", "r+") as file:
-        del file["layers/dense_1/vars/1"]
-        file.create_dataset("layers/dense_1/vars/1", (1 << 40,), "float32", chunks=(1024,))
-    with pytest.raises(InputError, match="dense_1/vars/1 claims to be larger than the file"):
+        file.create_dataset("layers/dense_1/vars/1", shape, "float32", **options)
+    with pytest.raises(InputError, match=message):
         read(preset)
 
 

@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 
@@ -68,16 +66,11 @@ def test_our_names_and_shapes_are_the_models(sharing, embedding_size, naming):
     assert sum(np.prod(shape) for shape in rows.values()) == count_parameters(config).pretrainer
 
 
-@pytest.mark.parametrize(
-    ("naming", "name"),
-    [
-        *itertools.product(("tf1", "huggingface", "kerashub"), CONFIGS),
-        *(
-            ("garden", name) for name in ("one group", "E == H", "relu", "erf")
-        ),  # it has one group of one block
-    ],
-)
+@pytest.mark.parametrize("naming", ["tf1", "huggingface", "kerashub", "garden"])
+@pytest.mark.parametrize("name", CONFIGS)
 def test_renaming_is_reversible(naming, name):
+    if naming == "garden" and name.startswith("two"):
+        return  # it has one group of one block
     config = CONFIGS[name]
     without = {"kerashub": ("masked_lm", "sentence_order"), "garden": ("sentence_order",)}.get(naming, ())
     weights = random_weights(config, *without)

@@ -1,14 +1,12 @@
-"""Google's formats. ALBERT_TF1_HUB_MODULE may name a folder with the graph of a TF-Hub v1 module."""
+"""Google's formats."""
 
 import json
-import os
 import shutil
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
@@ -16,7 +14,6 @@ from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
@@ -27,8 +24,6 @@ from tests.albert_tf.checkpoints.random_models import (
     save_tf1,
 )
 from tests.reference import albert_tf1
-
-HUB_MODULE = os.environ.get("ALBERT_TF1_HUB_MODULE")
 
 
 @pytest.fixture
@@ -59,13 +54,8 @@ def test_folder_prefix_and_archive(google, tmp_path):
     archive = tmp_path / "albert_tiny.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(google, "albert_tiny")
-    for source in (
-        google,
-        google / "model.ckpt-best",
-        google / "model.ckpt-best.index",
-        archive,
-        str(archive),
-    ):
+    prefix = google / "model.ckpt-best"
+    for source in (google, prefix, prefix.with_name(f"{prefix.name}.index"), archive, str(archive)):
         assert_is_google(read(source))
 
 
@@ -119,9 +109,6 @@ def test_notes_what_the_original_does_not_support(tmp_path):
 def test_damaged_and_missing_files(google):
     data = google / "model.ckpt-best.data-00000-of-00001"
     whole = data.read_bytes()
-    data.write_bytes(whole[:1000])
-    with pytest.raises(InputError, match="model.ckpt-best is not a complete checkpoint"):
-        read(google)
     data.unlink()
     with pytest.raises(InputError, match="model.ckpt-best is not a complete checkpoint"):
         read(google)
@@ -161,41 +148,3 @@ def test_sizes_that_do_not_fit_the_tensors(google):
         InputError, match=r"word_embeddings has the shape \[50, 10\] and should have \[51, 10\]"
     ):
         read(google)
-
-
-@pytest.mark.very_slow
-@pytest.mark.skipif(not HUB_MODULE, reason="ALBERT_TF1_HUB_MODULE names no TF-Hub v1 module's graph")
-def test_googles_own_graph(tmp_path):
-    """The graph of google/albert_base/3 restores what we write and computes what we compute from it."""
-    config = AlbertConfig.from_json_file(Path(HUB_MODULE, "assets", "albert_config.json"))
-    module = tmp_path / "module"
-    (module / "variables").mkdir(parents=True)
-    shutil.copy(Path(HUB_MODULE, "saved_model.pb"), module)
-    shutil.copytree(Path(HUB_MODULE, "assets"), module / "assets")
-    weights = random_weights(config, "sentence_order", scale=config.initializer_range)
-    save_tf1(module / "variables" / "variables", to_theirs(weights, config, "tf1"))
-    batch = random_inputs(config, seed=1)
-    expected = run_module(module, batch)
-    loaded = load_pretrained(module, seed=0)
-    assert loaded.missing == ("sentence_order",)
-    outputs = {**loaded.encoder(batch), **loaded.model(batch)}
-    logits = np.reshape(expected["mlm_logits"], outputs["masked_lm_logits"].shape)
-    differences = {
-        "sequence_output": np.abs(outputs["sequence_output"] - expected["sequence_output"]).max(),
-        "pooled_output": np.abs(outputs["pooled_output"] - expected["pooled_output"]).max(),
-        "masked_lm_logits": np.abs(outputs["masked_lm_logits"] - logits).max(),
-    }
-    print(differences, {name: np.abs(value).max() for name, value in expected.items()})
-    assert max(differences.values()) < 1e-5
-
-
-def run_module(module: Path, batch) -> dict[str, np.ndarray]:
-    feeds = {"input_ids": "input_ids", "input_mask": "input_mask", "segment_ids": "token_type_ids"}
-    feeds["mlm_positions"] = "masked_lm_positions"
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        graph = tf.compat.v1.saved_model.load(session, [], str(module))
-        signature = graph.signature_def["mlm"]
-        fetches = {name: tensor.name for name, tensor in signature.outputs.items()}
-        return session.run(
-            fetches, {signature.inputs[theirs].name: batch[ours] for theirs, ours in feeds.items()}
-        )

@@ -1,7 +1,6 @@
 """Fine-tuned models through `albert convert`, and back into task models."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +16,12 @@ from albert_tf import (
     TextRegressor,
 )
 from albert_tf.checkpoints.names import HeadSize
-from albert_tf.checkpoints.tf1 import read_arrays
 from albert_tf.conversion.convert import convert
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.processes import needs_keras_hub, needs_transformers, run_python
-from tests.albert_tf.checkpoints.random_models import assert_same_weights
 from tests.albert_tf.checkpoints.test_stored_heads import write_google
 from tests.albert_tf.tasks.task_models import CASES, outputs
+from tests.cards import card_of, examples_of
 from tests.selection import all_but_very_slow
 
 
@@ -33,20 +31,6 @@ def classifier(tmp_path, model_file):
     folder.mkdir()
     CASES["text"].build(model_file).save(folder / "model.keras")
     return folder
-
-
-def is_weight(name: str) -> bool:
-    return not name.endswith(("/adam_m", "/adam_v", "global_step"))
-
-
-@pytest.mark.slow
-def test_round_trip_of_a_fine_tuned_classifier_is_bit_equal(tmp_path):
-    """TF1 -> ours -> Hugging Face -> ours -> TF1."""
-    write_google(tmp_path / "0", HeadSize("sequence_head", 3))
-    for step, to in enumerate(("keras", "huggingface", "keras", "tf1")):
-        convert(tmp_path / str(step), tmp_path / str(step + 1), to, verify=False)
-    first = read_arrays(tmp_path / "0" / "model.ckpt-800", is_weight)
-    assert_same_weights(first, read_arrays(tmp_path / "4" / "model.ckpt-best", is_weight))
 
 
 HELD = [
@@ -112,7 +96,7 @@ def test_the_null_threshold_of_a_run_is_named(model_file, tmp_path):
     assert notes[-1].startswith(
         "the run finds no answer above null odds of -1.25, which the files do not hold"
     )
-    card = (tmp_path / "keras" / "README.md").read_text()
+    card = card_of(tmp_path / "keras")
     assert "| best_f1 | 80.5000 |" in card
     assert "threshold |" not in card
 
@@ -175,7 +159,7 @@ def test_command_names_the_classes(tmp_path, capfd):
     assert "head_logits" in capfd.readouterr().err
     values = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert values["id2label"] == {"0": "yes", "1": "no", "2": "perhaps"}
-    assert "head for classification (3 classes)" in (tmp_path / "hf" / "README.md").read_text()
+    assert "head for classification (3 classes)" in card_of(tmp_path / "hf")
 
 
 def test_command_refuses_in_one_sentence(model_file, tmp_path, capfd):
@@ -194,7 +178,7 @@ def test_command_refuses_in_one_sentence(model_file, tmp_path, capfd):
         ("choice", "tf1"),
         *(
             pytest.param(name, "huggingface", marks=needs_transformers)
-            for name in ("text", "words", "span", "choice")
+            for name in ("text", "pair", "words", "span", "choice")
         ),
         pytest.param("text", "kerashub", marks=needs_keras_hub),
     ],
@@ -202,9 +186,12 @@ def test_command_refuses_in_one_sentence(model_file, tmp_path, capfd):
 def test_example_of_the_card_runs_in_its_folder(name, to, model_file, tmp_path):
     (tmp_path / "run").mkdir()
     CASES[name].build(model_file).save(tmp_path / "run" / "model.keras")
-    convert(tmp_path / "run", tmp_path / "there", to, verify=False)
-    card = (tmp_path / "there" / "README.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    comparison = convert(tmp_path / "run", tmp_path / "there", to).comparison
+    if to == "huggingface":
+        assert comparison.result_run_by.startswith("transformers")
+        assert "head_logits" in comparison.outputs
+        assert comparison.difference < 1e-5
+    (example,) = examples_of(tmp_path / "there")
     root = str(Path(__file__).parents[3])
     assert run_python(f"import sys; sys.path.append({root!r})\n{example}", tmp_path / "there")
 
@@ -256,15 +243,3 @@ def test_pipeline_of_transformers(name, model_file, tmp_path):
     expected = expit(logits) if name == "topics" else softmax(logits, axis=-1)
     for row, scores in zip(expected, found, strict=True):
         np.testing.assert_allclose([scores[label] for label in model.labels], row, atol=1e-5)
-
-
-@pytest.mark.very_slow
-@needs_transformers
-@pytest.mark.parametrize("name", ["pair", "choice", "words", "span"])
-def test_transformers_computes_the_same(name, model_file, tmp_path):
-    (tmp_path / "run").mkdir()
-    CASES[name].build(model_file).save(tmp_path / "run" / "model.keras")
-    conversion = convert(tmp_path / "run", tmp_path / "hf", "huggingface")
-    assert conversion.comparison.result_run_by.startswith("transformers")
-    assert "head_logits" in conversion.comparison.outputs
-    assert conversion.comparison.difference < 1e-5
