@@ -254,7 +254,7 @@ TWINS = {
     if name not in _ALWAYS_PLAIN and name != "AlbertEncoder, unpad"  # which gives 0 for padding
 }
 CASES = {**LAYERS, **MODELS, **TWINS}
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
     kind.__name__: partial(
         kind,
         WarmupPolynomialDecay(0.5, 10, 2, 1.5, 1),
@@ -267,6 +267,8 @@ OPTIMIZERS = {
     )
     for kind in (AdamW, Lamb)
 }
+# The sum over replicas is clipped, not the share of each.
+OPTIMIZERS |= {f"AdamW, {clip}": partial(AdamW, 0.5, **{clip: 0.1}) for clip in ("clipnorm", "clipvalue")}
 
 
 def make_variables() -> list[keras.Variable]:

@@ -99,13 +99,9 @@ def test_no_two_dropouts_share_a_seed(tiny_config, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [AlbertPretrainer, AlbertEncoder])
-def test_remat_without_a_level_means_layers(tiny_config, kind):
+def test_levels(tiny_config, kind):
     assert kind(tiny_config, remat=True).get_config()["remat"] == "layers"
     assert kind(tiny_config, remat=False).get_config()["remat"] is False
-
-
-@pytest.mark.parametrize("kind", [AlbertPretrainer, AlbertEncoder])
-def test_unknown_levels_are_refused(tiny_config, kind):
     with pytest.raises(ValueError, match="must be a bool, 'activations' or 'layers'. Received 'attention'"):
         kind(tiny_config, remat="attention")
 

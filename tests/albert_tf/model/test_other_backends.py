@@ -1,4 +1,7 @@
-"""Gradients on Keras' JAX and PyTorch backends, which remat, a loop and fused attention do not change; `fit`."""
+"""Gradients with dropout on Keras' JAX and PyTorch backends, which remat, a loop and fused attention do not alter.
+
+tests/conformance has all models on JAX, tests/albert_tf/tasks/test_jax_fit.py has `fit`.
+"""
 
 import textwrap
 
@@ -11,7 +14,7 @@ JAX = """
     import sys
     import jax
     import numpy as np
-    from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer, Lamb
+    from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
     from albert_tf.kernels import layers
     from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
     from tests.albert_tf.model.test_pretrainer import pretraining_batch
@@ -74,17 +77,7 @@ JAX = """
     expected, found = map(gradient_of_equal_pieces, ("float32", "mixed_bfloat16"))
     assert np.linalg.norm(found - expected) < 0.05 * np.linalg.norm(expected)
 
-    config = AlbertConfig(
-        vocab_size=50, embedding_size=10, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
-        intermediate_size=36, max_position_embeddings=16, hidden_dropout_prob=0.1,
-    )
-    model = AlbertPretrainer(config, seed=1)
-    model.compile(Lamb(0.02, global_clipnorm=1.0))
-    history = model.fit(pretraining_batch(config), batch_size=3, epochs=20, verbose=0).history
-    losses, accuracies = history["loss"], history["masked_lm_accuracy"]
-    assert losses[-1] < losses[0] - 0.5, losses
-    assert accuracies[-1] > accuracies[0], accuracies
-    assert "jax" in sys.modules and type(model.trainable_variables[0].value).__module__.startswith("jax")
+    assert "jax" in sys.modules and type(fused[0][0]).__module__.startswith("jax")
 """
 
 
