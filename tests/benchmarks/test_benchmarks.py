@@ -12,10 +12,10 @@ import pytest
 
 from albert_cli import program
 from benchmarks import accelerator, finetuning, inference, train_step
-from benchmarks.batches import MASK, padded_batch, training_batch
+from benchmarks.batches import MASK, training_batch
 from benchmarks.inference import Cell, InferenceSettings
 from benchmarks.libraries.ours import make_training_step, task_batches
-from benchmarks.report import compare, markdown_table
+from benchmarks.report import compare
 from benchmarks.step_profile import by_purpose, operation_seconds
 from benchmarks.task_examples import padded_batches
 from data_prep.errors import InputError
@@ -57,10 +57,6 @@ def test_ours_must_run_and_others_need_not():
     assert "of_best_peer_by_seconds" not in rows["albert_tf"]
 
 
-def test_a_table():
-    assert markdown_table(("", "MB"), [("a|b", 1)]) == "|  | MB |\n| --- | ---: |\n| a\\|b | 1 |"
-
-
 def test_a_batch_predicts_each_position_once():
     data = training_batch(2, 32, 5, 100)
     assert all(len(set(row)) == 5 and row.max() < 32 for row in data["masked_lm_positions"])
@@ -68,12 +64,6 @@ def test_a_batch_predicts_each_position_once():
     assert 0 < is_mask.sum() <= 10
     assert np.isin(np.nonzero(is_mask[0])[0], data["masked_lm_positions"][0]).all()
     assert data["input_ids"].min() >= MASK
-
-
-def test_rows_are_padded():
-    ids, mask = padded_batch([3, 5], 5, 100)
-    np.testing.assert_array_equal(mask, [[1, 1, 1, 0, 0], [1] * 5])
-    np.testing.assert_array_equal(ids > 0, mask)
 
 
 def test_a_turn_has_all_lengths_in_batches_of_similar_lengths():

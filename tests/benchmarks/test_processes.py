@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import Peer, albert, run, take_turns, turn_together
+from benchmarks.processes import Peer, albert, take_turns, turn_together
 
 ROOT = Path(__file__).parents[2]
 ECHO = "tests.benchmarks.test_processes:echo"
@@ -90,13 +90,6 @@ def test_a_program_that_fails_ends_this_one(tmp_path, capfd):
     assert "mixed_precision" in error.partition("\n")[2]
 
 
-def test_a_list_is_one_flag_for_each_element(monkeypatch):
-    ran = []
-    monkeypatch.setattr("benchmarks.processes.run", lambda *words, **_: ran.append(words))
-    albert("pretrain", "--do_train", phase=["a", "b"], seed=3, tpu=None)
-    assert ran == [("albert_cli.cli", "pretrain", "--do_train", "--phase=a", "--phase=b", "--seed=3")]
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_is_passed_on(tmp_path, number, status):
     (tmp_path / "waiting.py").write_text(WAITING)
@@ -114,11 +107,3 @@ def test_a_signal_is_passed_on(tmp_path, number, status):
         parent.kill()
         parent.wait()
     assert received.read_text() == number.name
-
-
-def test_a_crash_has_the_signals_status(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    (tmp_path / "crashing.py").write_text("import os; os.kill(os.getpid(), 9)")
-    with pytest.raises(SystemExit) as ended:
-        run("crashing")
-    assert ended.value.code == 137

@@ -248,23 +248,10 @@ def run(capfd, *arguments) -> tuple[int, str, str]:
     return status, *capfd.readouterr()
 
 
-def test_the_list_has_every_experiment(capfd):
-    status, out, _ = run(capfd, "list")
-    assert status == 0
-    assert all(name in out for name in ("table1", "figure1", *EXPERIMENTS))
-
-
 def test_table_1(capfd):
     status, out, _ = run(capfd, "table1")
     assert status == 0
     assert "| ALBERT base | 12 | 11,683,584 |" in out
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_help_has_an_example(capfd, name):
-    status, out, _ = run(capfd, name, "--help")
-    assert status == 0
-    assert f"python -m experiments {name} --output=lab" in out
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
-from data_prep.errors import InputError
 from experiments.portable_agreement import (
     CASES,
-    AgreementSettings,
     Differences,
-    as_arrays,
     column_of,
     with_mask,
 )
@@ -57,22 +54,11 @@ def test_all_numbers_are_judged(output, difference, agrees):
     assert (found.rows, found.other, found.agrees) == (2, 0, agrees)
 
 
-def test_kinds_must_be_known():
-    assert AgreementSettings(text="x").kinds == [*CASES]
-    with pytest.raises(InputError, match="--kinds must be among classifier, .* Received 'fill'"):
-        AgreementSettings(text="x", kinds=["fill-mask", "fill"])
-
-
 def test_other_outputs_or_shapes_end_the_comparison():
     with pytest.raises(SystemExit, match="The outputs differ"):
         Differences().add(answers("big", 0.5), {"label": np.array(["small", "big"], object)})
     with pytest.raises(SystemExit, match="The shapes of score differ"):
         Differences().add({"score": np.zeros(2)}, {"score": np.zeros(3)})
-
-
-def test_strings_are_decoded():
-    arrays = as_arrays({"label": np.array([[b"gr\xc3\xbcn"], [b""]], object), "score": np.ones(2)})
-    assert arrays["label"].tolist() == [["grün"], [""]]
 
 
 def test_columns_are_made_of_lines():

@@ -13,12 +13,11 @@ from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.texts.rows import TextExample
 from data_prep.errors import InputError
-from experiments import albert_small_en, downstream, small_budgets
+from experiments import albert_small_en, downstream
 from experiments.albert_small_en import SmallModelSettings
-from experiments.conditions import check_conditions, facts_of
+from experiments.conditions import check_conditions
 from experiments.downstream import DownstreamSettings, baseline, split_by_article
 from experiments.metrics import evaluations, training_seconds
-from experiments.small_budgets import BudgetSettings
 from experiments.texts import link_files, split_files
 from tests.benchmarks.test_benchmarks import parse
 from tests.processes import ROOT
@@ -39,15 +38,6 @@ def test_a_folder_has_the_conditions_of_its_results(tmp_path):
         InputError, match=r"holds results with --rate of 0.2. Received 0.1; use another --output"
     ):
         check_conditions(tmp_path / "new", "one", {"rate": 0.1, "precision": None})
-
-
-def test_facts_of_files(tmp_path):
-    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
-    one.write_text("a")
-    two.write_text("bc")
-    assert facts_of([one, two]) == facts_of([two, one])
-    assert facts_of([one, two]).startswith("2 files, 3 bytes (")
-    assert facts_of([one]) != facts_of([one.rename(tmp_path / "other.txt")])
 
 
 def test_one_file_in_twenty_is_held_out_reproducibly(tmp_path):
@@ -151,15 +141,6 @@ def test_tasks_that_were_measured_keep_their_rows(tmp_path, monkeypatch, capsys)
         "| cola | accuracy | 0.500 | 0.800 |  | 1 |",
         "| rte | accuracy | 0.500 | 0.800 | 0.700 to 0.900 | 5 |",
     ]
-
-
-def test_budgets_do_not_mix_precisions(tmp_path):
-    (tmp_path / "text.txt").write_text("One.\n")
-    settings = BudgetSettings(f"{tmp_path}/text.txt", f"{tmp_path}/text.txt", tmp_path)
-    small_budgets.check_same(settings)
-    other = BudgetSettings(*list(vars(settings).values())[:3], mixed_precision="bfloat16")
-    with pytest.raises(InputError, match="--mixed_precision of None. Received bfloat16"):
-        small_budgets.check_same(other)
 
 
 @pytest.mark.parametrize(("name", "words"), COMMANDS)

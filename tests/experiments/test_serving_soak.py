@@ -60,8 +60,3 @@ def test_batches(settings):
     assert {len(batch) for batch in batches} > {1}
     assert not same({"a": np.ones(2)}, {"a": np.ones(3)})
     assert not same({"a": np.array(["x"])}, {"a": np.array(["y"])})
-
-
-def test_a_folder_without_a_model(settings):
-    with pytest.raises(InputError, match="has no saved_model.pb"):
-        main(settings)

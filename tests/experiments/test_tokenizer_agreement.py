@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from data_prep.errors import InputError
 from experiments import tokenizer_agreement
 from experiments.tokenizer_agreement import KINDS, AgreementSettings, main, spread_lines
 
@@ -37,8 +36,3 @@ def test_every_way_agrees_or_is_told(tmp_path, capsys, monkeypatch):
 def test_lines_are_spread(tmp_path, most, chosen):
     (tmp_path / "a.txt").write_text("\n".join(f" {number}\n" for number in range(100)))
     assert spread_lines([tmp_path / "a.txt"], most) == chosen
-
-
-def test_a_language_needs_files():
-    with pytest.raises(InputError, match="LANGUAGE=FILES. Received 'de'"):
-        main(AgreementSettings(("de",)))

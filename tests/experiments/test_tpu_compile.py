@@ -15,7 +15,6 @@ from experiments.tpu_compile import (
     CompileSettings,
     check_for_tpu,
     largest,
-    main,
     number_of_chips,
 )
 from tests.processes import run_together
@@ -49,25 +48,12 @@ def test_every_preset_compiles(backend, preset, remat, tmp_path):
     compiled = json.loads(output.read_text(encoding="utf-8"))
     assert compiled["fits"]
     config = AlbertConfig.from_preset(preset)
+    assert (compiled["chips"], compiled["batch_a_chip"]) == (4, 1)
     # The compiler counts a loop's body once. If layers are shared, the loop stands for all but the last one.
     counted = (
         AlbertConfig.from_preset(preset, num_hidden_layers=2) if config.parameter_sharing == "all" else config
     )
     assert compiled["compiler_flops"] > 0.95 * training_flops(counted, 128, 20)
-
-
-@needs_the_compiler
-@pytest.mark.very_slow
-@pytest.mark.timeout(3600)
-def test_the_report(tmp_path):
-    output = tmp_path / "report.json"
-    settings = CompileSettings(topology="v5e:2x2", batch_size=8, max_seq_length=128, output=output)
-    report = main(settings)
-    assert json.loads(output.read_text(encoding="utf-8")) == json.loads(json.dumps(report))
-    assert report["chips"] == 4
-    assert report["batch_a_chip"] == 2
-    assert 0 < report["of_the_chips_memory"] < 0.1
-    assert report["flops"] < report["compiler_flops"] < 1.5 * report["flops"]
 
 
 @pytest.mark.parametrize("power", [0.9, 1.0, 1.1])
