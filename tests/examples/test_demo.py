@@ -1,8 +1,7 @@
-import subprocess
-
 import numpy as np
 import pytest
 
+from data_prep.console import NO_SUGGESTIONS
 from data_prep.errors import InputError
 from data_prep.text.documents import Document
 from data_prep.tokenizers.vocabulary_flags import VocabularySettings
@@ -13,6 +12,7 @@ from examples.demo.__main__ import (
     count_tokens,
     fill_masks,
     heldout_masks,
+    main,
     make_corpus,
     phase_steps,
     vocabulary_flags,
@@ -20,11 +20,6 @@ from examples.demo.__main__ import (
 from examples.demo.corpus import write_corpus
 from tests.processes import run_together
 from tests.story import write_story
-
-
-def demo(*arguments) -> subprocess.CompletedProcess:
-    (result,) = run_together([["-m", "examples.demo", *arguments]], [{}], timeout=500)
-    return result
 
 
 def test_little_text_is_read_less_often_in_long_sequences():
@@ -86,7 +81,8 @@ def test_the_whole_journey_on_the_users_text(tmp_path):
     tokens = set()
     for masking in ("dynamic", "static"):  # the second run replaces the files of the first
         flags = (f"--output={tmp_path}/demo", "--steps=20", f"--masking={masking}")
-        result = demo(f"--text={tmp_path}/text", *flags)
+        command = ["-m", "examples.demo", f"--text={tmp_path}/text", *flags]
+        (result,) = run_together([command], [{}], timeout=500)
         assert result.returncode == 0, result.stderr
         tokens.add(count_tokens(Paths(tmp_path / "demo")))
     assert len(tokens) == 1  # the steps follow the text, not the copies of it
@@ -98,22 +94,24 @@ def test_the_whole_journey_on_the_users_text(tmp_path):
     assert (tmp_path / "demo" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
-def test_bad_input(tmp_path):
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--output={}/mine", "--output must be a new or empty folder"),
+        ("--output={}/demo --text={}/none.txt", "There is no input file"),
+        ("--output={}/demo --text={}/one.txt", "of two sentences or more"),
+        ("--output={}/demo --txt=a", "Did you mean --text?"),
+        ("--output={}/demo --steps=1", "--steps must be at least 2. Received 1."),
+        ("--output={}/de,mo", "--output must have none of the characters"),
+    ],
+)
+def test_bad_input(flags, message, tmp_path, monkeypatch, capfd):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     (tmp_path / "one.txt").write_text("Only one sentence.")
-    for arguments, message in (
-        ((f"--output={tmp_path}/mine",), "--output must be a new or empty folder"),
-        ((f"--output={tmp_path}/demo", f"--text={tmp_path}/none.txt"), "There is no input file"),
-        ((f"--output={tmp_path}/demo", f"--text={tmp_path}/one.txt"), "of two sentences or more"),
-        ((f"--output={tmp_path}/demo", "--txt=a"), "Did you mean --text?"),
-        ((f"--output={tmp_path}/demo", "--steps=1"), "--steps must be at least 2. Received 1."),
-        ((f"--output={tmp_path}/de,mo",), "--output must have none of the characters"),
-    ):
-        result = demo(*arguments)
-        assert result.returncode == 2
-        assert message in result.stderr
-        assert "Traceback" not in result.stderr
+    monkeypatch.setenv(NO_SUGGESTIONS, "1")  # which `main` sets
+    monkeypatch.setattr("sys.argv", ["demo", *flags.replace("{}", str(tmp_path)).split()])
+    assert main() == 2
+    assert message in " ".join(capfd.readouterr().err.split())
     assert not (tmp_path / "demo").exists()
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
