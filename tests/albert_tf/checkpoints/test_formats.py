@@ -55,7 +55,7 @@ class Format:
     lacks: tuple[str, ...] = ()
     configs: tuple[str, ...] = tuple(CONFIGS)
     heads: tuple[str, ...] = ()
-    hub: tuple[str, ...] = downloads._OTHER_HUB_FILES
+    hub: tuple[str, ...] = tuple(downloads._OTHER_HUB_FILES)
 
 
 FORMATS = {
@@ -73,7 +73,7 @@ FORMATS = {
             *("classification", "multi_label_classification", "regression", "multiple_choice"),
             *("question_answering", "token_classification"),
         ),
-        hub=downloads._HUB_WEIGHTS,
+        hub=tuple(downloads._HUB_WEIGHTS),
     ),
     "keras": Format(
         write_keras,
@@ -89,7 +89,7 @@ FORMATS = {
         lacks=("sentence_order",),
         configs=("one group", "two groups", "two blocks", "E == H"),
         heads=("classification",),
-        hub=downloads._HUB_WEIGHTS,
+        hub=tuple(downloads._HUB_WEIGHTS),
     ),
 }
 EVERY_FORMAT = pytest.mark.parametrize("name", FORMATS)
@@ -120,7 +120,7 @@ def test_what_is_written_is_read(name, config, tmp_path):
         assert_same_model(read(source), stored, one.lacks)
 
 
-@pytest.mark.parametrize(("name", "without"), itertools.product(["tf1", "huggingface", "keras"], PARTS))
+@pytest.mark.parametrize(("name", "without"), [*itertools.product(["tf1", "huggingface", "keras"], PARTS)])
 def test_parts_may_be_missing_and_vocabularies_be_of_words(name, without, tmp_path):
     stored = random_stored(CONFIGS["one group"], *without, vocabulary=WORDPIECE)
     notes = FORMATS[name].write(stored, tmp_path)
@@ -161,5 +161,5 @@ def test_every_file_is_downloaded_from_the_hub(name, tmp_path):
     """Of KerasHub, those of the task model too."""
     FORMATS[name].write(random_stored(CONFIGS["one group"]), tmp_path)
     files = [str(path.relative_to(tmp_path)) for path in visible_files(tmp_path)]
-    patterns = downloads._HUB_FILES + FORMATS[name].hub
+    patterns = [*downloads._HUB_FILES, *FORMATS[name].hub]
     assert list(filter_repo_objects(files, allow_patterns=patterns)) == files
