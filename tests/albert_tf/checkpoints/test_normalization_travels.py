@@ -8,12 +8,14 @@ import tarfile
 import pytest
 
 from albert_tf.checkpoints.huggingface import write_huggingface
+from albert_tf.checkpoints.kerashub import write_kerashub
 from albert_tf.checkpoints.open_model import read
 from albert_tf.checkpoints.runs import read_run_vocabulary
 from albert_tf.checkpoints.tf1 import write_tf1
-from albert_tf.conversion.convert import write_keras
+from albert_tf.conversion.convert import convert, write_keras
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.run_folder import write_run_folder
+from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.texts.features import TextPreprocessor
 from albert_tf.training.initial_weights import load_weights_into
 from data_prep.errors import InputError
@@ -22,6 +24,7 @@ from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary
+from export.write import export_model
 from tests.albert_tf.checkpoints.random_models import CONFIGS, VOCABULARY, random_stored
 from tests.albert_tf.pretraining.plans import plan_of
 from tests.data_prep.tokenizers.test_tokenizer_json import unigram
@@ -32,12 +35,31 @@ MODEL = dataclasses.replace(
 )
 
 
+WRITERS = [write_tf1, write_huggingface, write_keras, write_kerashub]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=lambda f: f.__name__)
+def test_through_files(tmp_path, write):
+    write(MODEL, tmp_path)
+    assert read(tmp_path).vocabulary == MODEL.vocabulary
+
+
 @pytest.mark.parametrize("normalization", [Normalization(), Normalization(False), Normalization(True, True)])
 def test_of_wordpiece_through_a_hugging_face_directory(tmp_path, normalization):
     """The last is one that our tokenizer refuses; the directory must not describe another one."""
     vocabulary = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n", normalization)
     write_huggingface(dataclasses.replace(MODEL, vocabulary=vocabulary), tmp_path)
     assert read(tmp_path).vocabulary == vocabulary
+
+
+@pytest.mark.slow
+def test_through_conversions_and_an_export(tmp_path):
+    write_huggingface(MODEL, tmp_path)
+    convert(tmp_path, tmp_path / "keras", "keras")
+    convert(tmp_path / "keras", tmp_path / "tf1", "tf1")
+    export_model(tmp_path / "tf1", tmp_path / "export")
+    convert(tmp_path / "export", tmp_path / "back", "huggingface")
+    assert load_pretrained(tmp_path / "back").vocabulary == MODEL.vocabulary
 
 
 def test_from_what_transformers_5_saves(pretraining_files, tmp_path, caplog):
@@ -84,26 +106,38 @@ def test_from_the_vocabulary_to_a_run(prepared, tmp_path):
     assert read_run_vocabulary(run).normalization == facts.normalization
 
 
-@pytest.mark.parametrize("is_archive", [False, True])
-def test_examples_with_another_normalization_are_refused(is_archive, prepared, tmp_path):
-    """The files of an archive are unpacked for as long as they are read."""
-    source = tmp_path / "tf1"
-    source.mkdir()
-    write_tf1(MODEL, source)
+@pytest.mark.slow
+def test_examples_with_another_normalization_are_refused(prepared, tmp_path):
+    write_keras(MODEL, tmp_path)
     with pytest.raises(
         InputError, match="prepared with do_lower_case=true, keep_accents=true, .*Prepare them"
     ):
-        prepared.vocabulary.read(source / "spm.model")
-    if is_archive:
-        source = tmp_path / "model.tar.gz"
-        with tarfile.open(source, "w:gz") as archive:
-            archive.add(tmp_path / "tf1", "tf1")
+        prepared.vocabulary.read(tmp_path / "spm.model")
+    model = AlbertPretrainer.of_stored(MODEL, seed=0)
+    assert MODEL.vocabulary is not None
+    sha256 = hashlib.sha256(MODEL.vocabulary.content).hexdigest()
+    facts = dataclasses.replace(prepared.vocabulary, sha256=sha256, **dataclasses.asdict(KEPT))
+    load_weights_into(model, tmp_path, vocabulary=facts)
+    with pytest.raises(InputError, match="normalized as its vocabulary was. .*keep_accents=false.*Prepare"):
+        load_weights_into(model, tmp_path, vocabulary=dataclasses.replace(facts, keep_accents=False))
+
+
+def test_examples_with_another_normalization_than_an_archive_are_refused(prepared, tmp_path):
+    """Its files are unpacked for as long as they are read."""
+    (tmp_path / "tf1").mkdir()
+    write_tf1(MODEL, tmp_path / "tf1")
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "tf1", "tf1")
     model = AlbertPretrainer.of_stored(MODEL, seed=0)
     sha256 = hashlib.sha256(MODEL.vocabulary.content).hexdigest()
     facts = dataclasses.replace(prepared.vocabulary, sha256=sha256, **dataclasses.asdict(KEPT))
-    load_weights_into(model, source, vocabulary=facts)
-    with pytest.raises(InputError, match=f"normalized as its vocabulary was. .*{source.name} has .*Prepare"):
-        load_weights_into(model, source, vocabulary=dataclasses.replace(facts, keep_accents=False))
+    load_weights_into(model, tmp_path / "model.tar.gz", vocabulary=facts)
+    with pytest.raises(
+        InputError, match="normalized as its vocabulary was. .*model.tar.gz has .*keep_accents=true"
+    ):
+        load_weights_into(
+            model, tmp_path / "model.tar.gz", vocabulary=dataclasses.replace(facts, keep_accents=False)
+        )
 
 
 @pytest.mark.slow
