@@ -53,7 +53,7 @@ class FinetuningPlan(FinetuningFlags):
       definition: the task that `task` names.
       folder: the run's folder.
       seed_numbers: the seeds to train or to evaluate.
-      initial: the model to start from; None from scratch, and without --do_train.
+      initial: the model to start from; None from scratch, without --do_train, and once an encoder has its weights.
       config: the encoder to start from.
       preprocessor: from strings to the model's arrays, which is saved with the model.
       data: the task's data.

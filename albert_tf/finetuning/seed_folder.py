@@ -21,7 +21,7 @@ from albert_tf.checkpoints.run_files import (
     CHECKPOINTS,
     RESULTS_FILE,
     SETTINGS_FILE,
-    check_same_run,
+    check_same_flags,
 )
 from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.finetuning.flags import FIXED, FinetuningFlags
@@ -56,7 +56,7 @@ class SeedFolder:
             )
         if not (self.path / SETTINGS_FILE).exists():
             return
-        check_same_run(settings, self.path / SETTINGS_FILE, FIXED.split())
+        check_same_flags(settings, self.path / SETTINGS_FILE, FIXED.split())
         if read_json_object(self.path / _DATA_FILE).get("examples_sha256") != examples_sha256:
             raise InputError(
                 f"{self.path} holds a run that began with other training examples: texts or labels have changed "

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.checkpoints.card import weights_hash
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.tasks.choice.features import asked as asked_in_python
 from albert_tf.tasks.choice.serving import asked
@@ -83,7 +83,7 @@ def test_classifier(exported):
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "labels small, big" in card
     assert "pipeline_tag: text-classification" in card
-    assert weights_hash(read(folder.parent / "text.keras")) in card  # as `albert convert` counts it
+    assert weights_hash(open_model(folder.parent / "text.keras")) in card  # as `albert convert` counts it
 
 
 @pytest.mark.very_slow

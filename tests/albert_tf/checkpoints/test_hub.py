@@ -23,9 +23,9 @@ from tests.albert_tf.checkpoints.random_models import CONFIGS, VOCABULARY, rando
 READ = """
     import json, sys
     from data_prep.errors import InputError
-    from albert_tf.checkpoints.open_model import read
+    from albert_tf.checkpoints.open_model import open_model
     try:
-        stored = read(sys.argv[1])
+        stored = open_model(sys.argv[1])
     except InputError as error:
         print(json.dumps({"error": str(error)}))
     else:

@@ -14,7 +14,7 @@ import albert_tf
 from albert_cli import cli
 from albert_tf.checkpoints import keras_models
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.open_model import read, read_config
+from albert_tf.checkpoints.open_model import open_model, read_config
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
@@ -105,7 +105,7 @@ def test_runs(pretraining_files, tmp_path):
 def test_keras_files(tmp_path):
     write_keras(random_stored(CONFIG), tmp_path)
     for source in (tmp_path, tmp_path / "model.keras"):
-        stored = read(source)
+        stored = open_model(source)
         assert (stored.config, stored.vocabulary, stored.missing) == (CONFIG, VOCABULARY, ())
         assert_same_weights(stored.weights, random_weights(CONFIG))
     batch = random_inputs(CONFIG, seed=0)
@@ -118,7 +118,7 @@ def test_keras_file_of_an_encoder(tmp_path):
     """As `encoder.save` writes it; the heads are missing."""
     stored = random_stored(CONFIG)
     AlbertPretrainer.of_stored(stored).encoder.save(tmp_path / "encoder.keras")
-    found = read(tmp_path / "encoder.keras")
+    found = open_model(tmp_path / "encoder.keras")
     assert (found.config, found.missing) == (CONFIG, ("masked_lm", "sentence_order"))
     expected = {name: array for name, array in stored.weights.items() if name in found.weights}
     assert_same_weights(found.weights, expected)
@@ -216,7 +216,7 @@ def test_encoder_inputs(tmp_path):
 def test_keras_files_list_untrained_parts(tmp_path):
     (note,) = write_keras(random_stored(CONFIG, "pooler", "sentence_order"), tmp_path)
     assert note == "untrained in model.keras, according to pretrained.json: pooler, sentence_order"
-    assert read(tmp_path).missing == ("pooler", "sentence_order")
+    assert open_model(tmp_path).missing == ("pooler", "sentence_order")
 
 
 @pytest.mark.slow
@@ -234,49 +234,49 @@ def test_damaged_keras_files(tmp_path):
     description = json.loads(files["config.json"])
     rewrite(**{"config.json": json.dumps({**description, "registered_name": "keras>Sequential"})})
     with pytest.raises(InputError, match="must hold a model of albert_tf. Received keras>Sequential"):
-        read(path)
+        open_model(path)
     rewrite(**{"model.weights.h5": files["model.weights.h5"][:2000]})
     with pytest.raises(InputError, match="is not a complete .keras file"):
-        read(path)
+        open_model(path)
     lies = json.dumps(description).replace('"vocab_size": 50', '"vocab_size": 5000000')
     rewrite(**{"config.json": lies})
     with pytest.raises(InputError, match=r"does not fit its configuration: it has [\d,]+ bytes for 50,0"):
-        read(path)
+        open_model(path)
     rewrite(**{"config.json": json.dumps(description).replace('"vocab_size": 50', '"vocab_size": 49')})
     with pytest.raises(InputError, match="vars/0 has the shape"):
-        read(path)
+        open_model(path)
     rewrite(**{"config.json": lies.replace("5000000", "5000000000000")})
     with pytest.raises(
         InputError, match=r"model.keras: `vocab_size` must be a whole number from 1 to 10,000,000"
     ):
-        read(path)
+        open_model(path)
     with h5py.File(tmp_path / "complex.h5", "w") as file:
         file["complex"] = np.ones(3, np.complex64)
     rewrite(**{"model.weights.h5": (tmp_path / "complex.h5").read_bytes()})
     with pytest.raises(InputError, match="complex is complex64"):
-        read(path)
+        open_model(path)
     with h5py.File(tmp_path / "huge.h5", "w") as file:
         file.create_dataset("huge", (1 << 40,), "float32", chunks=(1024,))
     rewrite(**{"model.weights.h5": (tmp_path / "huge.h5").read_bytes()})
     with pytest.raises(InputError, match="huge claims to be larger than the file"):
-        read(path)
+        open_model(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("config.json", files["config.json"])
         archive.writestr("model.weights.h5", bytes(200 << 20))
     with pytest.raises(InputError, match="unpacks to many times its size"):
-        read(path)
+        open_model(path)
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(InputError, match="is not a complete .keras file"):
-        read(path)
+        open_model(path)
 
 
 def test_wrong_vocabularies(tmp_path):
     write_tf1(random_stored(CONFIG, vocabulary=Vocabulary("sentencepiece", spm_model(51))), tmp_path)
     with pytest.raises(InputError, match="has 51 pieces, more than the model's `vocab_size`, 50"):
-        read(tmp_path)
+        open_model(tmp_path)
     (tmp_path / "spm.model").write_bytes(VOCABULARY.content[:-3])
     with pytest.raises(InputError, match="must be a SentencePiece model. .*spm.model is not"):
-        read(tmp_path)
+        open_model(tmp_path)
 
 
 def test_into_a_model(tmp_path):
@@ -301,7 +301,7 @@ def test_into_another_model_is_refused(tmp_path):
     before = weights_of(model)
     with pytest.raises(
         InputError,
-        match="does not match this configuration: hidden_act is gelu, not relu; layer_norm_epsilon",
+        match="does not match this configuration: hidden_act is gelu, received relu; layer_norm_epsilon",
     ):
         load_weights_into(model, tmp_path)
     assert_same_weights(weights_of(model), before)
@@ -311,8 +311,8 @@ def test_into_another_model_is_refused(tmp_path):
     ("changes", "difference"),
     [
         ({"num_attention_heads": CONFIG.hidden_size}, "num_attention_heads is "),
-        ({"hidden_act": "relu"}, "hidden_act is gelu, not relu"),
-        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-12, not 1e-05"),
+        ({"hidden_act": "relu"}, "hidden_act is gelu, received relu"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-12, received 1e-05"),
     ],
 )
 def test_a_run_into_a_model_with_other_mathematics_is_refused(tmp_path, changes, difference):
