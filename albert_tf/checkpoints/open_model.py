@@ -25,7 +25,11 @@ _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_ran
 
 
 def open_model(
-    source: str | Path, config: AlbertConfig | str | Path | None = None, may_differ: Collection[str] = ()
+    source: str | Path,
+    config: AlbertConfig | str | Path | None = None,
+    may_differ: Collection[str] = (),
+    *,
+    quantized: bool = False,
 ) -> StoredModel:
     """Reads a model in any format.
 
@@ -34,6 +38,7 @@ def open_model(
       config: the configuration that the model must have, or its albert_config.json; a TF1 checkpoint may have none
         itself. Its dropout is the one to use.
       may_differ: the fields in which the model may have other values, which it keeps.
+      quantized: whether a fine-tuned model may be one that Keras quantized, which only predicts.
 
     Raises:
       InputError: `source` is none of these, or the files are damaged or do not fit each other or `config`.
@@ -43,6 +48,11 @@ def open_model(
     with named_files(source) as path:
         stored = _read_path(path, config)
         check_vocabulary(stored)
+        if stored.is_quantized and not (quantized and stored.head):
+            raise InputError(
+                "After Keras' `quantize`, a fine-tuned model can only be exported for its task, and predict. "
+                f"Received {stored.path}; name the model as it was before."
+            )
     if config is None:
         return stored
     check_same_model(stored.config, config, source, may_differ)

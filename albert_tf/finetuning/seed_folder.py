@@ -17,6 +17,7 @@ from typing import Any
 from rich.table import Table
 
 from albert_tf.checkpoints.keras_models import MODEL_FILE
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.run_files import (
     CHECKPOINTS,
     RESULTS_FILE,
@@ -26,7 +27,7 @@ from albert_tf.checkpoints.run_files import (
 from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.finetuning.flags import FIXED, FinetuningFlags
 from albert_tf.tasks.adapters import ADAPTERS_FILE, save_adapters
-from albert_tf.tasks.saved_models import load_task_model
+from albert_tf.tasks.open_task import task_model_of
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.training.device_flags import settings_json
 from data_prep.errors import InputError
@@ -143,7 +144,7 @@ class SeedFolder:
 
     def load_model(self) -> TaskModel:
         """Reads model.keras; call it under the strategy's scope."""
-        return load_task_model(self.model_file)
+        return task_model_of(open_model(self.model_file, quantized=True))
 
 
 def trained_seeds(output_dir: str | Path) -> list[int]:

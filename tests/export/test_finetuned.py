@@ -421,7 +421,7 @@ def test_harmful_files(model_file, tmp_path):
     with pytest.warns(UserWarning, match="This is unsafe"):
         code = keras.saving.serialize_keras_object(lambda path=str(canary): __import__("os").mkdir(path))
     described["config"]["preprocessor"] = code
-    refused(described, "must hold the preprocessor of a TextClassifier")
+    refused(described, "text.keras: ")
     described["config"]["encoder"]["config"]["vocab_size"] = 5 * 10**12
     refused(described, "`vocab_size` must be a whole number from 1 to")
     described["registered_name"] = "keras>Functional"
