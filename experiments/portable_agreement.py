@@ -235,11 +235,11 @@ def with_mask(text: str) -> str:
 
 def id_encoder(init_checkpoint: str):
     """A function of texts that returns the inputs of an encoder."""
-    from albert_tf.checkpoints.open_model import read
+    from albert_tf.checkpoints.open_model import open_model
     from albert_tf.tasks.hub_names import TEXT_INPUTS
     from albert_tf.tasks.texts.features import TextPreprocessor
 
-    vocabulary = read(init_checkpoint).vocabulary
+    vocabulary = open_model(init_checkpoint).vocabulary
     assert vocabulary is not None
     preprocessor = TextPreprocessor(vocabulary, LENGTH)
 

@@ -1,19 +1,17 @@
 """The model to export, read from any format for the kind of its export."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import keras
 
-from albert_tf.checkpoints.keras_models import describe, find_model_file
 from albert_tf.checkpoints.open_model import named_files
 from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, no_vocabulary
-from albert_tf.runtime.finetuned import Finetuned, finetuned_of, read_finetuned
+from albert_tf.runtime.finetuned import Finetuned, as_finetuned
 from albert_tf.runtime.pretrained import Pretrained, as_pretrained
-from albert_tf.tasks.kinds import find_kind
-from albert_tf.tasks.open_task import kinds_of, read_source
+from albert_tf.tasks.open_task import for_task, kinds_of, read_source
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.tokenizers.vocabulary import Vocabulary
 from export.kinds import check_options, export_kinds, kind_for
@@ -54,31 +52,28 @@ def read_export_source(
     """Reads what a kind exports; without a kind, all that the source has.
 
     Raises:
-      InputError: as `read_source`, `read_finetuned`, `kind_for` and `check_options`.
+      InputError: as `read_source`, `for_task`, `kind_for` and `check_options`.
     """
-    stored = None
-    if kind is None and (task_kind := _task_kind(source)):
-        kind = kind_for((find_kind(task_kind),))
-    elif kind is None:
-        stored = read_source(source, flags)
-        kind = kind_for(kinds_of(stored.head) if stored.head else ())
-    check_options(kind, options)
-    if task_models := export_kinds()[kind].task_models:
-        if stored:
-            found = finetuned_of(stored, flags, task_models)
-        else:
-            found = read_finetuned(source, flags, classes=task_models)
-        return ExportSource(source, kind, found.stored, lambda: _with_current_dtype(found.model), found)
-    pretrained = stored or read_source(source, flags)
-    return ExportSource(source, kind, pretrained, lambda: as_pretrained(pretrained, seed=0))
-
-
-def _task_kind(source: str | Path) -> str | None:
-    """The kind of task of a fine-tuned model of ours, without reading its weights; None for any other model."""
+    if kind:
+        check_options(kind, options)
     with named_files(source) as path:
-        file = find_model_file(path)
-        task = describe(file).task if file else None
-        return task.kind if task else None
+        stored = read_source(path, flags, quantized=kind is None or bool(export_kinds()[kind].task_models))
+        if kind is None:
+            kind = kind_for(kinds_of(stored.head) if stored.head else ())
+            check_options(kind, options)
+        if not (task_models := export_kinds()[kind].task_models):
+            return ExportSource(source, kind, stored, lambda: as_pretrained(stored, seed=0))
+        stored = for_task(stored, classes=task_models)
+        found = as_finetuned(stored)
+        stored = replace(stored, notes=(*stored.notes, _describe(found.model)))
+        return ExportSource(source, kind, stored, lambda: _with_current_dtype(found.model), found)
+
+
+def _describe(model: TaskModel) -> str:
+    """A note for README.md."""
+    labels = f", labels {', '.join(model.labels)}" if model.labels else ""
+    thresholds = f", thresholds {', '.join(map('{:g}'.format, model.thresholds))}" if model.thresholds else ""
+    return f"fine-tuned: {type(model).__name__}{labels}{thresholds}"
 
 
 def _with_current_dtype(model: TaskModel) -> TaskModel:

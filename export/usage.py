@@ -31,6 +31,4 @@ def as_kind(usage: Usage, source: ExportSource) -> Usage:
     """The card describes what is exported, which may be less than the model."""
     if source.stored.head and source.finetuned:
         return replace(usage, **head_in_card(source.stored.head))
-    if source.finetuned:
-        return replace(usage, pipeline=source.finetuned.kind.pipeline)
     return replace(usage, pipeline="fill-mask" if source.kind == "fill-mask" else "feature-extraction")

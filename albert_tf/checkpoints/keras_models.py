@@ -20,10 +20,10 @@ from albert_tf.checkpoints.keras_files import (
     read_description,
     read_hdf5,
 )
-from albert_tf.checkpoints.names import OPTIONAL_PARTS, HeadPart
+from albert_tf.checkpoints.names import OPTIONAL_PARTS, SEQUENCE_HEAD, TOKEN_HEAD, HeadPart, HeadSize
 from albert_tf.checkpoints.run_files import SETTINGS_FILE, best_seed_folder
 from albert_tf.checkpoints.stored import StoredModel, read_optional_json
-from albert_tf.checkpoints.weights import to_ours
+from albert_tf.checkpoints.weights import as_weights, to_ours
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
 from data_prep.files import Number, as_record
@@ -92,16 +92,42 @@ class Described:
     """What a .keras file says of its model.
 
     Attributes:
-      class_name: our class.
+      path: the file.
+      config: what Keras builds the model from.
       shape: of the encoder.
       task: the kind of task, the head and the preprocessor of a fine-tuned model; None for a pretrained one.
-      is_quantized: whether Keras' `quantize` changed it.
     """
 
-    class_name: str
+    path: Path
+    config: dict[str, Any]
     shape: AlbertConfig
     task: TaskModelConfig | None
-    is_quantized: bool
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether Keras' `quantize` changed it."""
+        return "quantized" in self.config
+
+    @property
+    def preprocessor(self) -> dict[str, Any]:
+        """The configuration of a fine-tuned model's preprocessor; empty if it has none."""
+        return self.task.preprocessor.config if self.task and self.task.preprocessor else {}
+
+    def read_vocabulary(self) -> Vocabulary | None:
+        """The vocabulary, which a fine-tuned model includes; that of others is a file beside theirs."""
+        if self.task is None:
+            return read_vocabulary(self.path.parent)
+        if not self.preprocessor:
+            return None
+        stored = as_record(_VocabularyConfig, self.preprocessor, self.path)
+        try:
+            content = base64.b64decode(stored.content)
+        except ValueError as error:
+            raise InputError(
+                f"{self.path} must hold its vocabulary as base64. It does not: {error}."
+            ) from None
+        normalization = Normalization.from_dict(self.preprocessor, str(self.path))
+        return Vocabulary(stored.kind, content, normalization, f"The vocabulary in {self.path}")
 
 
 def describe(path: Path) -> Described:
@@ -122,70 +148,68 @@ def describe(path: Path) -> Described:
         raise InputError(f"{path}: {reason}") from None
     outputs = max(1, len(task.labels)) if task else 0
     check_size(shape, path.stat().st_size, path, outputs * shape.hidden_size)
-    return Described(name.removeprefix(_PACKAGE), shape, task, "quantized" in config)
+    return Described(path, config, shape, task)
 
 
 def read_keras(path: Path) -> StoredModel:
     """Reads a .keras file of an `AlbertPretrainer`, an `AlbertEncoder` or a fine-tuned model.
 
     Raises:
-      InputError: the file is damaged, or holds another model or a quantized one.
+      InputError: the file is damaged, or holds another model.
     """
     found = describe(path)
-    if found.is_quantized:
-        raise InputError(
-            "After Keras' `quantize`, a fine-tuned model can only be exported for its task, and predict. Received "
-            f"{path}; name the model as it was before."
-        )
+    arrays, vocabulary = _read_arrays(path), found.read_vocabulary()
+    if found.is_quantized:  # the names and shapes are Keras' own
+        as_weights({name: array for name, array in arrays.items() if array.dtype.kind == "f"}, path)
     if found.task:
-        return _read_finetuned(path, found.shape, found.task)
-    arrays = {name.removeprefix(_ENCODER): array for name, array in _read_arrays(path).items()}
-    weights = to_ours(arrays, found.shape, "keras", str(path))
-    return StoredModel("keras", path, found.shape, _trained(weights, path), read_vocabulary(path.parent))
+        return _read_finetuned(found, found.task, arrays, vocabulary)
+    if not found.is_quantized:
+        arrays = {name.removeprefix(_ENCODER): array for name, array in arrays.items()}
+        arrays = _trained(to_ours(arrays, found.shape, "keras", str(path)), path)
+    return StoredModel("keras", path, found.shape, arrays, vocabulary, keras_config=found.config)
 
 
-def _read_finetuned(path: Path, shape: AlbertConfig, config: TaskModelConfig) -> StoredModel:
+def _read_finetuned(
+    found: Described, config: TaskModelConfig, arrays: dict[str, np.ndarray], vocabulary: Vocabulary | None
+) -> StoredModel:
     """The encoder, the head, and the vocabulary, which the configuration holds."""
-    arrays = _read_arrays(path)
+    path, shape = found.path, found.shape
     # Keras names the head's layer by the attribute, or in a list of layers.
     in_head = {name: _LAYER.sub("", name, count=1) for name in arrays if not name.startswith(_ENCODER)}
     head_arrays = {inside: arrays.pop(name) for name, inside in in_head.items()}
     arrays = {name.removeprefix(_ENCODER): array for name, array in arrays.items()}
-    weights = to_ours(arrays, shape, "keras", str(path))
-    size, head_weights = from_task_model(head_arrays, shape, config.head, str(path))
-    preprocessor = config.preprocessor.config if config.preprocessor else {}
-    head = Head(
-        size,
-        (),
-        head_weights,
-        config.labels,
-        config.classifier_dropout,
-        config.thresholds,
-        _lengths_in(preprocessor, path),
-        config.kind,
-    )
-    vocabulary = _vocabulary_in(preprocessor, path) if preprocessor else None
+    if found.is_quantized:
+        outputs = max(1, len(config.labels)) if config.head in (SEQUENCE_HEAD, TOKEN_HEAD) else 0
+        weights, size, head_weights = arrays, HeadSize(config.head, outputs), head_arrays
+    else:
+        weights = _trained(to_ours(arrays, shape, "keras", str(path)), path)
+        size, head_weights = from_task_model(head_arrays, shape, config.head, str(path))
+    lengths = _lengths_in(found.preprocessor, path)
+    try:
+        head = Head(
+            size,
+            (),
+            head_weights,
+            config.labels,
+            config.classifier_dropout,
+            config.thresholds,
+            lengths,
+            config.kind,
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     settings = read_optional_json(path.parent / SETTINGS_FILE) if path.name == MODEL_FILE else {}
     return StoredModel(
         "keras",
         path,
         shape,
-        _trained(weights, path),
+        weights,
         vocabulary,
         head=head,
-        columns=as_record(_ColumnsConfig, preprocessor, path).columns,
+        columns=as_record(_ColumnsConfig, found.preprocessor, path).columns,
         settings=settings,
+        keras_config=found.config,
     )
-
-
-def _vocabulary_in(preprocessor: dict[str, Any], path: Path) -> Vocabulary:
-    """The vocabulary in the configuration of a preprocessor."""
-    stored = as_record(_VocabularyConfig, preprocessor, path)
-    try:
-        content = base64.b64decode(stored.content)
-    except ValueError as error:
-        raise InputError(f"{path} must hold its vocabulary as base64. It does not: {error}.") from None
-    return Vocabulary(stored.kind, content, Normalization.from_dict(preprocessor, str(path)))
 
 
 def _lengths_in(preprocessor: dict[str, Any], path: Path) -> dict[str, int]:

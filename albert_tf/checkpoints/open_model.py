@@ -13,6 +13,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import huggingface, keras_models, kerashub, runs, savedmodels, tf1
 from albert_tf.checkpoints.downloads import PORTABLE_FACTS
 from albert_tf.checkpoints.names import as_groups
+from albert_tf.checkpoints.run_files import differences
 from albert_tf.checkpoints.sources import READABLE, local_files
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.config import AlbertConfig
@@ -23,41 +24,40 @@ from data_prep.files import read_json_object, refuse_damage
 _FREE = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 
 
-def open_model(source: str | Path, config: AlbertConfig | str | Path | None = None) -> StoredModel:
+def open_model(
+    source: str | Path,
+    config: AlbertConfig | str | Path | None = None,
+    may_differ: Collection[str] = (),
+    *,
+    quantized: bool = False,
+) -> StoredModel:
     """Reads a model in any format.
 
     Args:
       source: one of `sources.READABLE`.
-      config: the model's configuration, or its albert_config.json, which a TF1 checkpoint may lack. Its dropout is
-        the one to use.
+      config: the configuration that the model must have, or its albert_config.json; a TF1 checkpoint may have none
+        itself. Its dropout is the one to use.
+      may_differ: the fields in which the model may have other values, which it keeps.
+      quantized: whether a fine-tuned model may be one that Keras quantized, which only predicts.
 
     Raises:
       InputError: `source` is none of these, or the files are damaged or do not fit each other or `config`.
     """
-    if config is None:
-        return read(source)
-    expected = config if isinstance(config, AlbertConfig) else AlbertConfig.from_json_file(config)
-    stored = read(source, expected)
-    check_same_model(stored.config, expected, source)
-    return dataclasses.replace(
-        stored, config=dataclasses.replace(stored.config, **{name: getattr(expected, name) for name in _FREE})
-    )
-
-
-def read(source: str | Path, default_config: AlbertConfig | None = None) -> StoredModel:
-    """Reads a model in any format.
-
-    Args:
-      source: one of `sources.READABLE`.
-      default_config: the configuration of a TF1 checkpoint that has none beside it.
-
-    Raises:
-      InputError: `source` is none of these, or the files are damaged or do not fit each other.
-    """
+    if config is not None and not isinstance(config, AlbertConfig):
+        config = AlbertConfig.from_json_file(config)
     with named_files(source) as path:
-        stored = _read_path(path, default_config)
+        stored = _read_path(path, config)
         check_vocabulary(stored)
+        if stored.is_quantized and not (quantized and stored.head):
+            raise InputError(
+                "After Keras' `quantize`, a fine-tuned model can only be exported for its task, and predict. "
+                f"Received {stored.path}; name the model as it was before."
+            )
+    if config is None:
         return stored
+    check_same_model(stored.config, config, source, may_differ)
+    dropout = {name: getattr(config, name) for name in _FREE}
+    return dataclasses.replace(stored, config=dataclasses.replace(stored.config, **dropout))
 
 
 def read_config(source: str | Path) -> AlbertConfig:
@@ -66,7 +66,7 @@ def read_config(source: str | Path) -> AlbertConfig:
     The weights of our own files are not loaded: that starts TensorFlow, after which devices can no longer be set.
 
     Raises:
-      InputError: as `read`.
+      InputError: as `open_model`.
     """
     with named_files(source) as path:
         return _config_of_ours(path) or _read_path(path, None).config
@@ -150,20 +150,18 @@ def _read_savedmodel(folder: Path, default_config: AlbertConfig | None) -> Store
 
 
 def check_same_model(
-    found: AlbertConfig, expected: AlbertConfig, source: str | Path, free: Collection[str] = ()
+    found: AlbertConfig, expected: AlbertConfig, source: str | Path, may_differ: Collection[str] = ()
 ) -> None:
-    """Raises InputError if configurations differ in more than dropout, initialization and the fields `free`."""
+    """Raises InputError if configurations differ in more than dropout, initialization and what `may_differ`."""
     if found.parameter_sharing != expected.parameter_sharing and "none" in (
         found.parameter_sharing,
         expected.parameter_sharing,
     ):
         found, expected = as_groups(found), as_groups(expected)  # sharing nothing is one group for each layer
-    different = [
-        f"{name} is {value}, not {getattr(expected, name)}"
-        for name, value in found.to_dict().items()
-        if name not in (*_FREE, *free) and value != getattr(expected, name)
-    ]
-    if different:
+    compared = {
+        name: value for name, value in expected.to_dict().items() if name not in (*_FREE, *may_differ)
+    }
+    if different := differences(found.to_dict(), compared):
         hint = ""
         if any(name.startswith("max_position_embeddings") for name in different):
             hint = " --resize_positions repeats the rows of the position table or cuts them off."

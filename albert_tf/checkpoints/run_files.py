@@ -1,6 +1,6 @@
 """The files in a run's folder. Imports no TensorFlow, so that `albert plot` starts at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,42 @@ CHECKPOINTS = "checkpoints"
 BEST_FILE = "best.json"
 
 
-def check_same_run(plan: Any, path: Path, fixed: Sequence[str]) -> None:
-    """Raises InputError if a flag that a run must keep differs from the value that the run started with.
+def differences(stored: Mapping[str, Any], received: Mapping[str, Any]) -> list[str]:
+    """What is received with another value than the stored one, for messages."""
+    return [
+        f"{name} is {stored.get(name)}, received {value}"
+        for name, value in received.items()
+        if stored.get(name) != value
+    ]
+
+
+def check_same_run(run: Path, what: str, stored: Mapping[str, Any], received: Mapping[str, Any]) -> None:
+    """Raises InputError if what a run must keep differs from that with which it started.
+
+    Args:
+      run: its folder.
+      what: that is compared, in words.
+      stored: the values in its files.
+      received: the values now.
+    """
+    if different := differences(stored, received):
+        raise InputError(
+            f"{run} holds a run with other {what}: {'; '.join(different)}. Use the same {what} to resume it, or "
+            "another --output_dir for a new run."
+        )
+
+
+def check_same_flags(plan: Any, path: Path, fixed: Iterable[str]) -> None:
+    """`check_same_run` for the flags that a run must keep.
 
     Args:
       plan: a dataclass of flags.
       path: the run's settings.json.
-      fixed: the names of the flags that the run must keep.
+      fixed: the names of the flags.
     """
     earlier = read_json_object(path)
-    for name in fixed:
-        if earlier.get(name) != getattr(plan, name):
-            raise InputError(
-                f"{path.parent} holds a run with --{name}={earlier.get(name)}, so it cannot resume with "
-                f"{getattr(plan, name)}. Use the same value, or another --output_dir for a new run."
-            )
+    stored, received = ({f"--{name}": values.get(name) for name in fixed} for values in (earlier, vars(plan)))
+    check_same_run(path.parent, "flags", stored, received)
 
 
 def read_best_step(run: Path) -> int | None:

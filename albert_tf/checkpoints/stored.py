@@ -27,13 +27,15 @@ class StoredModel:
       format: the format of the files.
       path: where they are.
       config: the model's shape.
-      weights: float32 arrays under our names (`names.parameters`), without those of `head`.
+      weights: float32 arrays under our names (`names.parameters`), without those of `head`; after Keras'
+        `quantize`, the file's arrays under its own names.
       vocabulary: the vocabulary, if the files include one.
       notes: sentences on what the format cannot express or the files lack.
       head: the head of a fine-tuned model, if the files hold one.
       sentence_modules: modules of sentence-transformers besides the encoder and the mean over tokens.
       columns: the names of the columns that `fit` noted in a fine-tuned model of ours.
       settings: the settings.json of a fine-tuning run.
+      keras_config: what Keras builds a .keras file's model from: precision, beam and whatever else is no weight.
     """
 
     format: Format
@@ -46,6 +48,12 @@ class StoredModel:
     sentence_modules: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    keras_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether Keras' `quantize` changed the model."""
+        return "quantized" in self.keras_config
 
     @property
     def all_weights(self) -> dict[str, np.ndarray]:

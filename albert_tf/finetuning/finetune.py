@@ -20,6 +20,7 @@ from albert_tf.finetuning.seed_folder import (
 )
 from albert_tf.finetuning.task_data import split_batches
 from albert_tf.finetuning.trainer import train_seed
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.spans.answers import null_threshold_of
 from albert_tf.tasks.splits import by_row
@@ -59,7 +60,9 @@ def finetune(flags: FinetuningFlags) -> dict[str, Any]:
     )
     with locked_by_chief(plan.folder, strategy), Preemption(strategy) as preemption:
         _check_folders(plan)
-        finetuning = Finetuning(plan, strategy, preemption)
+        initial = initial_encoder(plan) if plan.do_train else None
+        plan = dataclasses.replace(plan, initial=None)  # the encoder has its arrays now
+        finetuning = Finetuning(plan, initial, strategy, preemption)
         seeds = [
             *map(finetuning.run_seed, plan.seed_numbers),
             *results_of_other_seeds(plan.folder, plan.task, plan.seed_numbers),
@@ -97,11 +100,16 @@ def _check_folders(plan: FinetuningPlan) -> None:
 class Finetuning:
     """What a plan does with each of its seeds. All workers do the same; the chief alone writes."""
 
-    def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy, preemption: Preemption):
-        self._plan, self._strategy, self._preemption = plan, strategy, preemption
+    def __init__(
+        self,
+        plan: FinetuningPlan,
+        initial: AlbertEncoder | None,
+        strategy: tf.distribute.Strategy,
+        preemption: Preemption,
+    ):
+        self._plan, self._initial, self._strategy, self._preemption = plan, initial, strategy, preemption
         self._writes = is_chief(strategy)
         if plan.do_train:
-            self._initial = initial_encoder(plan)
             say_on_stderr(str(plan))
 
     def run_seed(self, seed: int) -> dict[str, Any]:
@@ -126,6 +134,7 @@ class Finetuning:
             say_on_stderr(f"{folder.path} is already trained")
             return
         plan = dataclasses.replace(self._plan, seed=seed)
+        assert self._initial, "there is one with --do_train"
         with self._strategy.scope():
             model = build_task_model(plan, self._initial)
         if self._writes:

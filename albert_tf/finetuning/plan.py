@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints.checkpoint_files import say_on_stderr
+from albert_tf.checkpoints.keras_models import describe
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.runs import is_run
 from albert_tf.checkpoints.stored import StoredModel
@@ -53,7 +54,7 @@ class FinetuningPlan(FinetuningFlags):
       definition: the task that `task` names.
       folder: the run's folder.
       seed_numbers: the seeds to train or to evaluate.
-      initial: the model to start from; None from scratch, and without --do_train.
+      initial: the model to start from; None from scratch, without --do_train, and once an encoder has its weights.
       config: the encoder to start from.
       preprocessor: from strings to the model's arrays, which is saved with the model.
       data: the task's data.
@@ -154,7 +155,7 @@ def _plan_evaluation(flags: FinetuningFlags, task: Task) -> FinetuningPlan:
     if (flags.seed, flags.seeds) == (FinetuningFlags.seed, FinetuningFlags.seeds):
         seeds = trained_seeds(flags.output_dir) or seeds
     folder = SeedFolder.of(flags.output_dir, seeds[0])
-    model = open_model(folder.model_file)
+    model = describe(folder.model_file)  # whose weights are read when they are needed
     stored = folder.read_settings()
     if stored["task"] != task.name:
         raise InputError(
@@ -171,9 +172,10 @@ def _plan_evaluation(flags: FinetuningFlags, task: Task) -> FinetuningPlan:
     for name in _OF_THE_RUN:
         if getattr(flags, name) == getattr(FinetuningFlags, name):
             flags = replace(flags, **{name: stored[name]})
-    assert model.head and model.vocabulary, "what training has saved holds both"
+    vocabulary = model.read_vocabulary()
+    assert model.task and vocabulary, "what training has saved holds both"
     lengths = {name: stored[name] for name in ("max_seq_length", *task.kind.preprocessor.more_lengths)}
-    preprocessor = task.kind.preprocessor(model.vocabulary, **lengths)
+    preprocessor = task.kind.preprocessor(vocabulary, **lengths)
     trained = {name: stored[name] for name in FinetuningPlan.__annotations__ if name in stored}
     return FinetuningPlan(
         **{**vars(flags), **trained},
@@ -181,9 +183,9 @@ def _plan_evaluation(flags: FinetuningFlags, task: Task) -> FinetuningPlan:
         folder=Path(flags.output_dir),
         seed_numbers=seeds,
         initial=None,
-        config=model.config,
+        config=model.shape,
         preprocessor=preprocessor,
-        data=read_data(flags, task, preprocessor, model.head.labels),
+        data=read_data(flags, task, preprocessor, model.task.labels),
     )
 
 

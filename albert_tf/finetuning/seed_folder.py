@@ -17,16 +17,17 @@ from typing import Any
 from rich.table import Table
 
 from albert_tf.checkpoints.keras_models import MODEL_FILE
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.run_files import (
     CHECKPOINTS,
     RESULTS_FILE,
     SETTINGS_FILE,
-    check_same_run,
+    check_same_flags,
 )
 from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.finetuning.flags import FIXED, FinetuningFlags
 from albert_tf.tasks.adapters import ADAPTERS_FILE, save_adapters
-from albert_tf.tasks.saved_models import load_task_model
+from albert_tf.tasks.open_task import task_model_of
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.training.device_flags import settings_json
 from data_prep.errors import InputError
@@ -56,7 +57,7 @@ class SeedFolder:
             )
         if not (self.path / SETTINGS_FILE).exists():
             return
-        check_same_run(settings, self.path / SETTINGS_FILE, FIXED.split())
+        check_same_flags(settings, self.path / SETTINGS_FILE, FIXED.split())
         if read_json_object(self.path / _DATA_FILE).get("examples_sha256") != examples_sha256:
             raise InputError(
                 f"{self.path} holds a run that began with other training examples: texts or labels have changed "
@@ -143,7 +144,7 @@ class SeedFolder:
 
     def load_model(self) -> TaskModel:
         """Reads model.keras; call it under the strategy's scope."""
-        return load_task_model(self.model_file)
+        return task_model_of(open_model(self.model_file, quantized=True))
 
 
 def trained_seeds(output_dir: str | Path) -> list[int]:

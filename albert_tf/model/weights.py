@@ -18,5 +18,5 @@ def set_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
 
 
 def variables_by_name(model: keras.Model) -> dict:
-    """Our name -> variable, for everything that is trained."""
-    return {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
+    """Our name -> variable, for all weights, also those that are frozen."""
+    return {variable.path.split("/", 1)[1]: variable for variable in model.weights}

@@ -5,11 +5,18 @@ best.json, metrics.jsonl and tensorboard/.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from albert_tf.checkpoints.run_files import MANIFEST_FILE, SETTINGS_FILE, check_same_run, read_metrics
+from albert_tf.checkpoints.run_files import (
+    MANIFEST_FILE,
+    SETTINGS_FILE,
+    check_same_flags,
+    check_same_run,
+    read_metrics,
+)
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.pretraining.phases import Phase
 from albert_tf.pretraining.plan import PretrainingPlan
@@ -48,7 +55,8 @@ def write_run_folder(plan: PretrainingPlan) -> None:
     """
     run = plan.folder
     if (run / CONFIG_FILE).exists():
-        _check_same_config(run, plan.config)
+        earlier = AlbertConfig.from_json_file(run / CONFIG_FILE)
+        check_same_run(run, "sizes", earlier.to_dict(), plan.config.to_dict())
         _check_same_vocabulary(run, plan.manifest)
         if (run / SETTINGS_FILE).exists():
             if not plan.do_train:
@@ -56,7 +64,7 @@ def write_run_folder(plan: PretrainingPlan) -> None:
             _check_same_phases(run, plan)
             # If --init_checkpoint gave the position table, no phase tiles it.
             more = ("init_checkpoint",) if len(plan.phases) > 1 else ()
-            check_same_run(plan, run / SETTINGS_FILE, (*_FIXED, *more))
+            check_same_flags(plan, run / SETTINGS_FILE, (*_FIXED, *more))
     run.mkdir(parents=True, exist_ok=True)
     plan.config.to_json_file(run / CONFIG_FILE)
     write_text(run / SETTINGS_FILE, settings_json(plan))
@@ -130,30 +138,14 @@ def _check_same_phases(run: Path, plan: PretrainingPlan) -> None:
     stored, received = _read_stored(run).phases, plan.phases
     if len(stored) == len(received) == 1 and not plan.phase:
         return  # the flags themselves are compared
-    different = [
-        f"{name} of phase {number} is {getattr(before, name)} in the run, received {getattr(now, name)}"
-        for number, (before, now) in enumerate(zip(stored, received, strict=False), start=1)
-        for name in _FIXED_OF_A_PHASE
-        if getattr(before, name) != getattr(now, name)
-    ]
-    if len(stored) != len(received):
-        different = [f"{len(stored)} in the run, received {len(received)}"]
-    if different:
-        raise InputError(
-            f"{run} holds a run with other phases: {'; '.join(different)}. Use the same flags to resume it, or "
-            "another --output_dir for a new run."
-        )
+    count = min(len(stored), len(received))
 
+    def facts(phases: Sequence[Phase]) -> dict[str, Any]:
+        fixed = {
+            f"{name} of phase {number}": getattr(phase, name)
+            for number, phase in enumerate(phases[:count], start=1)
+            for name in _FIXED_OF_A_PHASE
+        }
+        return {"their number": len(phases), **fixed}
 
-def _check_same_config(run: Path, config: AlbertConfig) -> None:
-    stored, received = AlbertConfig.from_json_file(run / CONFIG_FILE).to_dict(), config.to_dict()
-    different = [
-        f"{name} is {stored[name]} in the run, received {received[name]}"
-        for name in received
-        if stored[name] != received[name]
-    ]
-    if different:
-        raise InputError(
-            f"{run} holds a run with another configuration: {'; '.join(different)}. Use the same "
-            "configuration to resume it, or another --output_dir for a new run."
-        )
+    check_same_run(run, "phases", facts(stored), facts(received))

@@ -1,33 +1,47 @@
 """Opens a model with what the user says of it: vocabulary, what its head is for, the names of its classes."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from albert_tf.checkpoints.heads import Head, with_classes
+from albert_tf.checkpoints.heads import Head, default_names, with_classes
 from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, Use
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
-from albert_tf.tasks.kind import Kind
+from albert_tf.tasks.kind import Kind, Task
 from albert_tf.tasks.kinds import KINDS, find_kind
+from albert_tf.tasks.task import wrong_kind
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from albert_tf.tasks.task_model import TaskModel
 
-def read_source(source: str | Path, flags: SourceFlags = NO_FLAGS, task: Kind | None = None) -> StoredModel:
+_LONGEST_REASON = 400  # characters; Keras may quote the whole configuration
+
+
+def read_source(
+    source: str | Path, flags: SourceFlags = NO_FLAGS, task: Kind | None = None, *, quantized: bool = False
+) -> StoredModel:
     """Reads a model in any format, with what its files leave open.
 
     Args:
       source: anything that `load_pretrained` reads.
       flags: configuration, vocabulary and the names of the classes.
       task: what the head of a fine-tuned model is for.
+      quantized: as for `open_model`.
 
     Raises:
       InputError: `source` cannot be read, or what is given belongs to another model.
     """
-    stored = open_model(source, flags.albert_config_file)
+    stored = open_model(source, flags.albert_config_file, quantized=quantized)
     if flags.vocab_file:
+        if stored.head and stored.keras_config and stored.vocabulary:
+            raise InputError(
+                f"--vocab_file is for models without a vocabulary. {source} includes one; leave it out."
+            )
         stored = dataclasses.replace(stored, vocabulary=Vocabulary.read(flags.vocab_file))
         check_vocabulary(stored)
     if not (task or flags.label_names):
@@ -38,6 +52,59 @@ def read_source(source: str | Path, flags: SourceFlags = NO_FLAGS, task: Kind | 
     if flags.label_names:
         head = _with_names(head, flags.label_names)
     return dataclasses.replace(stored, head=head)
+
+
+def for_task(
+    stored: StoredModel, task: Task | Kind | None = None, classes: Collection[type["TaskModel"]] = ()
+) -> StoredModel:
+    """A fine-tuned model for one kind of task.
+
+    Args:
+      stored: as `read_source` returns it.
+      task: what the head is for, if the files leave it open. A task with its own classes names those of the
+        head, in its own order, if the files do not.
+      classes: the task models that are wanted; default: any.
+
+    Raises:
+      InputError: it is no fine-tuned model, or one for another task.
+    """
+    if stored.head is None:
+        raise InputError(
+            f"{stored.path} must hold a fine-tuned model. Received one without the head of a task; "
+            "`albert finetune` trains it."
+        )
+    kind = task.kind if isinstance(task, Task) else task
+    known = kinds_of(stored.head)
+    if kind and stored.head.kind and kind not in known:
+        raise wrong_kind(kind, stored.path, known[0])
+    wanted = [one for one in known if one.model in classes]
+    head = choose_task(stored.head, kind or (wanted[0] if len(wanted) == 1 else None))
+    if classes and (model := find_kind(head.kind).model) not in classes:
+        expected = " or ".join(one.__name__ for one in classes)
+        raise InputError(f"{stored.path} must hold a {expected}. Received a {model.__name__}.")
+    names = task.labels if isinstance(task, Task) else ()
+    if names and head.class_names == default_names(len(names)):
+        head = dataclasses.replace(head, labels=names)
+    return dataclasses.replace(stored, head=head)
+
+
+def task_model_of(stored: StoredModel) -> "TaskModel":
+    """The Keras model of a fine-tuned model that was read: in the precision of its training, if the file says it.
+
+    Raises:
+      InputError: a .keras file describes it wrongly.
+    """
+    assert stored.head, "`stored` is a fine-tuned model"
+    model = find_kind(stored.head.kind).model
+    if not stored.keras_config:
+        return model.from_finetuned(stored, dtype="float32")
+    try:
+        return model.from_file(stored)
+    except Exception as error:  # a file may describe anything
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"{stored.path} is not a complete fine-tuned model: {reason[:_LONGEST_REASON]}"
+        ) from None
 
 
 def kinds_of(head: Head) -> tuple[Kind, ...]:

@@ -14,6 +14,7 @@ from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.weights import set_weights
 from albert_tf.tasks.heads import set_head
 from albert_tf.tasks.objective import accumulated_step
 from albert_tf.tasks.preprocessor import Preprocessor, VocabularyContent
@@ -231,10 +232,39 @@ class TaskModel(StringModel):
           stored: has a head for this kind of task.
           dtype: as for `from_pretrained`.
         """
-        preprocessor = None
-        if stored.vocabulary:
-            preprocessor = cls.preprocessor_of_finetuned(stored.vocabulary, stored.config, stored.head)
+        preprocessor = cls._preprocessor_of(stored)
         return cls.from_stored(stored, preprocessor=preprocessor, seed=0, dtype=dtype)
+
+    @classmethod
+    def from_file(cls, stored: StoredModel) -> "TaskModel":
+        """Builds the fine-tuned model of a .keras file as it was saved: in its precision, with all its settings.
+
+        Args:
+          stored: what was read; the classes may have got other names since.
+        """
+        head = stored.head
+        assert head, "`stored` is a fine-tuned model"
+        classes = {
+            name: getattr(head, name) for name in ("labels", "thresholds") if name in stored.keras_config
+        }
+        model: TaskModel = cls.from_config({**stored.keras_config, **classes, "preprocessor": None})
+        if stored.is_quantized:
+            model.load_weights(stored.path)  # only Keras knows how it stores these
+        else:
+            set_weights(model.encoder, stored.weights)
+            set_head(getattr(model, cls.head_name), head, stored.config)
+        model.preprocessor = cls._preprocessor_of(stored)
+        if model.preprocessor:
+            model.preprocessor.columns = dict(stored.columns)
+            _check_fit(model.preprocessor, stored.config)
+        return model
+
+    @classmethod
+    def _preprocessor_of(cls, stored: StoredModel) -> Preprocessor | None:
+        """The preprocessor of a fine-tuned model, if there is a vocabulary."""
+        if stored.vocabulary is None:
+            return None
+        return cls.preprocessor_of_finetuned(stored.vocabulary, stored.config, stored.head)
 
     @classmethod
     def preprocessor_of_finetuned(

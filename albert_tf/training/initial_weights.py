@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from albert_tf.checkpoints.open_model import check_same_model, named_files, read
+from albert_tf.checkpoints.open_model import check_same_model, named_files, open_model
 from albert_tf.checkpoints.runs import is_run, read_run_config, read_run_vocabulary
 from albert_tf.checkpoints.tf1 import read_moments
 from albert_tf.config import ResizePositions
@@ -56,11 +56,16 @@ def load_weights_into(
     if is_run(Path(source)) and not init_from_group0:
         _check_same_vocabulary(read_run_vocabulary(Path(source)), vocabulary, source)
         if found := read_run_config(Path(source)):
-            check_same_model(found, model.config, source, free=found.to_dict().keys() - _UNSEEN)
+            check_same_model(found, model.config, source, found.to_dict().keys() - _UNSEEN)
         load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
         return ()
+    may_differ = {"max_position_embeddings"} if resize_positions else set()
+    if model.config.parameter_sharing == "all" and model.config.num_hidden_groups == 1:
+        may_differ.add("num_hidden_layers")  # any number of layers has the same weights
+    if init_from_group0:
+        may_differ |= {"num_hidden_layers", "num_hidden_groups", "parameter_sharing"}
     with named_files(source) as path:
-        stored = read(path, model.config)
+        stored = open_model(path, model.config, may_differ)
         if optimizer is not None and stored.format != "tf1":
             raise InputError(
                 "--init_optimizer needs a pretraining run, a checkpoint in it or a TF1 checkpoint. Received "
@@ -72,12 +77,6 @@ def load_weights_into(
         _check_same_vocabulary(
             stored.vocabulary, vocabulary, source, has_normalization=bool(has_normalization)
         )
-    free = {"max_position_embeddings"} if resize_positions else set()
-    if stored.config.parameter_sharing == "all" and stored.config.num_hidden_groups == 1:
-        free.add("num_hidden_layers")  # any number of layers has the same weights
-    if init_from_group0:
-        free |= {"num_hidden_layers", "num_hidden_groups", "parameter_sharing"}
-    check_same_model(stored.config, model.config, source, free)
 
     variables = variables_by_name(model)
     _assign_all(variables, stored.weights, resize_positions, init_from_group0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.sources import named_models
 
 SHIPPED = [model for model in named_models() if model.place == "in the package"]
@@ -10,7 +10,7 @@ SHIPPED = [model for model in named_models() if model.place == "in the package"]
 
 @pytest.mark.parametrize("model", SHIPPED, ids=lambda model: model.name)
 def test_complete_and_small(model):
-    stored = read(model.name)
+    stored = open_model(model.name)
     assert stored.missing == ()
     assert stored.vocabulary is not None
     assert stored.vocabulary.count_pieces() == stored.config.vocab_size

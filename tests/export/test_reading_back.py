@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.config import AlbertConfig
 from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
@@ -31,7 +31,7 @@ def copied(folder, tmp_path):
 
 
 def test_restores_everything(source, folder):
-    before, after = read(source), read(folder)
+    before, after = open_model(source), open_model(folder)
     assert after.format == "export"
     assert (after.config, after.vocabulary) == (before.config, before.vocabulary)
     assert (after.missing, after.notes) == ((), ())
@@ -46,7 +46,7 @@ def test_restores_parts_case_and_precision(vocab_file, tmp_path):
     vocabulary = Vocabulary("wordpiece", vocab_file.read_bytes(), Normalization(do_lower_case=False))
     source = write_source(tmp_path / "source", "pooler", "sentence_order", vocabulary=vocabulary)
     export_model(source, tmp_path / "saved", dtype="bfloat16")
-    before, after = read(source), read(tmp_path / "saved")
+    before, after = open_model(source), open_model(tmp_path / "saved")
     assert after.missing == ("pooler", "sentence_order")
     assert after.vocabulary == before.vocabulary
     assert after.notes == ("the weights were rounded to bfloat16",)
@@ -60,20 +60,20 @@ def test_damaged_exports(copied):
     config = copied / "assets" / "albert_config.json"
     AlbertConfig.from_dict({**CONFIG.to_dict(), "hidden_size": 48}).to_json_file(config)
     with pytest.raises(InputError, match=r"does not fit its configuration: .*should have \[48"):
-        read(copied)
+        open_model(copied)
     AlbertConfig.from_dict({**CONFIG.to_dict(), "embedding_size": 24}).to_json_file(config)
     with pytest.raises(InputError, match="2 names left over: embeddings/embedding_projection/bias"):
-        read(copied)
+        open_model(copied)
     config.write_text("{")
     with pytest.raises(InputError, match=r"albert_config.json"):
-        read(copied)
+        open_model(copied)
     (data,) = (copied / "variables").glob("*.data-*")
     data.write_bytes(data.read_bytes()[:5000])
     with pytest.raises(InputError, match="is not a complete checkpoint"):
-        read(copied)
+        open_model(copied)
     (copied / "variables" / "variables.index").write_bytes(b"no index")
     with pytest.raises(InputError, match="is not a complete SavedModel"):
-        read(copied)
+        open_model(copied)
 
 
 @pytest.mark.very_slow
@@ -84,6 +84,6 @@ def test_only_encoders_are_read(exported, model_file, tmp_path):
         with pytest.raises(
             InputError, match="an export for predictions only.*Only exports of --kind=encoder"
         ):
-            read(folder)
+            open_model(folder)
     with pytest.raises(InputError, match="not of an ALBERT encoder.*our own exports of --kind=encoder"):
-        read(exported("preprocessor", seq_length=12))
+        open_model(exported("preprocessor", seq_length=12))

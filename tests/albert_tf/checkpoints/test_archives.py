@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.checkpoints.archives import unpack
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from data_prep.errors import InputError
 
 
@@ -48,7 +48,7 @@ def test_harmful_archives_unpack_nothing(info, message, tmp_path):
         unpack(path, folder)
     assert not list(folder.iterdir())
     with pytest.raises(InputError, match=message):
-        read(path)
+        open_model(path)
 
 
 def test_long_names_cannot_fill_the_memory(tmp_path):
@@ -58,7 +58,7 @@ def test_long_names_cannot_fill_the_memory(tmp_path):
         info = member("long", type=kind, size=1 << 30)
         path.write_bytes(gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
         with pytest.raises(InputError, match="holds a name of 1,073,741,824 bytes"):
-            read(path)
+            open_model(path)
 
 
 def test_damaged_archives(tmp_path):
@@ -67,7 +67,7 @@ def test_damaged_archives(tmp_path):
     for content in (whole[:60], b"no archive", b""):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"model.tar.gz is not a complete tar archive"):
-            read(path)
+            open_model(path)
 
 
 @pytest.mark.parametrize("headers", [{"GNU.sparse.size": "abc"}, {"GNU.sparse.map": "a,b"}])
@@ -76,7 +76,7 @@ def test_damaged_headers(headers, tmp_path):
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(member("sparse", pax_headers=headers))
     with pytest.raises(InputError, match="model.tar is not a complete tar archive"):
-        read(path)
+        open_model(path)
 
 
 def test_a_full_disk_is_no_damaged_archive(tmp_path, monkeypatch):
@@ -87,13 +87,13 @@ def test_a_full_disk_is_no_damaged_archive(tmp_path, monkeypatch):
     with pytest.raises(
         InputError, match=r"model.tar.gz cannot be read or unpacked: No space left on device\."
     ):
-        read(archive(tmp_path))
+        open_model(archive(tmp_path))
 
 
 def test_messages_name_the_archive(tmp_path):
     path = archive(tmp_path)
     with pytest.raises(InputError, match=f"There is no model in the folder {path}"):
-        read(path)
+        open_model(path)
 
 
 def test_unpacks_files_and_folders(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 from albert_tf.checkpoints import downloads
 from albert_tf.checkpoints.downloads import cache_folder, download
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.tf1 import write_tf1
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.processes import serving
@@ -82,11 +82,11 @@ def archive(tmp_path):
 def test_archives_are_downloaded_once(server, archive, tmp_path):
     server.contents["/albert_models/albert_base_v2.tar.gz"] = archive
     address = f"{server.address}/albert_models/albert_base_v2.tar.gz"
-    stored = read(address)
+    stored = open_model(address)
     assert_same_weights(stored.weights, random_weights(CONFIG))
     assert (stored.format, stored.missing) == ("tf1", ())
     assert stored.vocabulary is not None
-    assert_same_weights(read(address).weights, stored.weights)
+    assert_same_weights(open_model(address).weights, stored.weights)
     assert len(server.served) == 1
     (folder,) = (tmp_path / "cache").iterdir()  # nothing else is left
     assert re.fullmatch(r"albert_base_v2-[0-9a-f]{12}", folder.name)
@@ -98,7 +98,7 @@ def test_archives_are_downloaded_once(server, archive, tmp_path):
 )
 def test_addresses_of_archives(server, archive, tmp_path, path):
     server.contents[path.removeprefix("/moved")] = archive
-    assert_same_weights(read(server.address + path).weights, random_weights(CONFIG))
+    assert_same_weights(open_model(server.address + path).weights, random_weights(CONFIG))
     assert sorted(each.name for each in tmp_path.iterdir()) == ["albert_base", "cache"]
 
 
@@ -107,8 +107,8 @@ def test_archives_of_the_same_name_are_kept_apart(server, archive, tmp_path):
     (tmp_path / "other").mkdir()
     write_tf1(other, tmp_path / "other")
     server.contents = {"/1/model.tar.gz": archive, "/2/model.tar.gz": tar_gz(tmp_path / "other", ".")}
-    assert_same_weights(read(f"{server.address}/1/model.tar.gz").weights, random_weights(CONFIG))
-    assert_same_weights(read(f"{server.address}/2/model.tar.gz").weights, other.weights)
+    assert_same_weights(open_model(f"{server.address}/1/model.tar.gz").weights, random_weights(CONFIG))
+    assert_same_weights(open_model(f"{server.address}/2/model.tar.gz").weights, other.weights)
 
 
 def link_archive() -> bytes:
@@ -136,20 +136,20 @@ def test_a_failed_download_leaves_nothing(server, tmp_path, monkeypatch, path, c
     monkeypatch.setattr(downloads, "_MOST_BYTES", 1500)
     server.contents = {} if content is None else {path: content}
     with pytest.raises(InputError, match=message):
-        read(server.address + path)
+        open_model(server.address + path)
     assert not list((tmp_path / "cache").iterdir())
     assert [each.name for each in tmp_path.iterdir()] == ["cache"]
 
 
 def test_no_network(server, tmp_path):
     with pytest.raises(InputError) as error:
-        read("http://127.0.0.1:9/albert_base_v2.tar.gz")
+        open_model("http://127.0.0.1:9/albert_base_v2.tar.gz")
     assert "cannot be downloaded: [Errno 111] Connection refused. If this machine has no" in str(error.value)
     assert "download it elsewhere and name the file, or set ALBERT_TF_CACHE" in str(error.value)
     (tmp_path / "cache").rmdir()
     (tmp_path / "cache").write_text("a file in its place")
     with pytest.raises(InputError, match="cannot be downloaded: .*cache"):
-        read(f"{server.address}/albert_base_v2.tar.gz")
+        open_model(f"{server.address}/albert_base_v2.tar.gz")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_https_stays_https(steps, server, archive, monkeypatch):
     for handler in ("HTTPHandler.http_open", "HTTPSHandler.https_open"):
         monkeypatch.setattr(f"urllib.request.{handler}", answer)
     if "http:" not in steps:
-        assert read(addresses[0]).config == CONFIG
+        assert open_model(addresses[0]).config == CONFIG
         return
     with pytest.raises(InputError, match="redirects to an address without https: http://example.com/1/a.tar"):
         download(addresses[0])
@@ -189,7 +189,7 @@ def test_two_processes_download_the_same_archive(server, archive, monkeypatch):
         return unpack(*arguments)
 
     monkeypatch.setattr(downloads.archives, "unpack", after_the_other)
-    assert_same_weights(read(address).weights, random_weights(CONFIG))
+    assert_same_weights(open_model(address).weights, random_weights(CONFIG))
     assert len(server.served) == 2
 
 
@@ -208,7 +208,7 @@ def test_addresses_of_no_known_kind():
     with pytest.raises(
         InputError, match="start with hf://, https:// or kaggle://. Received gs://albert/base"
     ):
-        read("gs://albert/base")
+        open_model("gs://albert/base")
 
 
 def kaggle_stub(monkeypatch, model_download) -> None:
@@ -219,7 +219,9 @@ def test_kaggle(monkeypatch, tmp_path):
     write_tf1(random_stored(CONFIG), tmp_path)
     handles = []
     kaggle_stub(monkeypatch, lambda handle: handles.append(handle) or str(tmp_path))
-    assert_same_weights(read("kaggle://google/albert/tensorFlow1/base/3").weights, random_weights(CONFIG))
+    assert_same_weights(
+        open_model("kaggle://google/albert/tensorFlow1/base/3").weights, random_weights(CONFIG)
+    )
     assert handles == ["google/albert/tensorFlow1/base/3"]
 
 
@@ -229,9 +231,9 @@ def test_kaggle_fails(monkeypatch):
 
     kaggle_stub(monkeypatch, refuse)
     with pytest.raises(InputError) as error:
-        read("kaggle://google/albert/tensorFlow1/base")
+        open_model("kaggle://google/albert/tensorFlow1/base")
     assert "base is unknown" in str(error.value)
     assert "get it from https://www.kaggle.com/models/google/albert elsewhere" in str(error.value)
     monkeypatch.setitem(sys.modules, "kagglehub", None)
     with pytest.raises(InputError, match=r"needs the package kagglehub.*pip install '.\[kaggle\]'"):
-        read("kaggle://google/albert/tensorFlow1/base")
+        open_model("kaggle://google/albert/tensorFlow1/base")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf import TextClassifier
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.runtime.pretrained import load_pretrained
 from data_prep.errors import InputError
@@ -38,7 +38,7 @@ def test_bfloat16_is_widened(tmp_path):
     """HDF5 has no such type."""
     model = TextClassifier(AlbertEncoder(CONFIG, dtype="bfloat16"), labels=("small", "big"), dtype="bfloat16")
     model.save(tmp_path / "any.keras")
-    stored = read(tmp_path / "any.keras")
+    stored = open_model(tmp_path / "any.keras")
     head, words = model.classifier.output_dense.kernel, model.encoder.embeddings.word_embeddings
     np.testing.assert_array_equal(stored.head.weights["sequence_head/kernel"], np.asarray(head, "float32"))
     np.testing.assert_array_equal(stored.weights["embeddings/word_embeddings"], np.asarray(words, "float32"))
@@ -56,7 +56,7 @@ def test_best_seed_of_a_run_is_read(model_file, tmp_path):
         (tmp_path / f"seed_{seed}").mkdir()
         CASES["text"].build(model_file, seed=seed).save(tmp_path / f"seed_{seed}" / "model.keras")
     (tmp_path / "results.json").write_text(json.dumps({"best_seed": 1}))
-    assert read(tmp_path).path == tmp_path / "seed_1" / "model.keras"
+    assert open_model(tmp_path).path == tmp_path / "seed_1" / "model.keras"
     (tmp_path / "results.json").write_text(json.dumps({"best_seed": 7}))
     with pytest.raises(InputError, match="There is no model in the folder"):
-        read(tmp_path)
+        open_model(tmp_path)

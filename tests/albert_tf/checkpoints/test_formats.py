@@ -12,7 +12,7 @@ from albert_tf.checkpoints import downloads
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.kerashub import write_kerashub
 from albert_tf.checkpoints.names import HeadSize
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.conversion.convert import write_keras
@@ -117,14 +117,14 @@ def test_what_is_written_is_read(name, config, tmp_path):
     one.write(stored, tmp_path)
     files = (one.weights.removesuffix(".data-00000-of-00001"), *one.others) if name != "kerashub" else ()
     for source in {tmp_path, *(tmp_path / file for file in files)}:
-        assert_same_model(read(source), stored, one.lacks)
+        assert_same_model(open_model(source), stored, one.lacks)
 
 
 @pytest.mark.parametrize(("name", "without"), [*itertools.product(["tf1", "huggingface", "keras"], PARTS)])
 def test_parts_may_be_missing_and_vocabularies_be_of_words(name, without, tmp_path):
     stored = random_stored(CONFIGS["one group"], *without, vocabulary=WORDPIECE)
     notes = FORMATS[name].write(stored, tmp_path)
-    assert_same_model(read(tmp_path), stored, without)
+    assert_same_model(open_model(tmp_path), stored, without)
     if name == "keras" and without:
         parts = ", ".join(without)
         assert notes == [f"untrained in model.keras, according to pretrained.json: {parts}"]
@@ -136,7 +136,7 @@ def test_heads_are_written_and_read(name, kind, tmp_path):
     labels = ("1", "2", "3") if kind.endswith("classification") else ()
     head = random_head(SIZES.get(kind, HeadSize("sequence_head", 3)), kind, labels=labels, dropout=0.25)
     FORMATS[name].write(stored_with(head), tmp_path)
-    stored = read(tmp_path)
+    stored = open_model(tmp_path)
     assert kind in kinds_in(stored.head)
     assert stored.head.size == head.size
     assert stored.head.labels == (labels if name in ("huggingface", "keras") else ())
@@ -153,7 +153,7 @@ def test_damaged_weights_are_refused(name, tmp_path):
     for content in (whole[:-500], whole[:3000], whole[:50], b"", b"nothing like it"):
         (tmp_path / one.weights).write_bytes(content)
         with pytest.raises(InputError, match="is not a complete |does not fit its configuration"):
-            read(tmp_path)
+            open_model(tmp_path)
 
 
 @EVERY_FORMAT

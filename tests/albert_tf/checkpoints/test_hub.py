@@ -11,7 +11,7 @@ from huggingface_hub.utils import filter_repo_objects
 from albert_tf.checkpoints import downloads
 from albert_tf.checkpoints.downloads import download
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from data_prep.errors import InputError
 from tests.albert_tf.checkpoints.hub import COMMIT, Hub
 from tests.albert_tf.checkpoints.processes import serving
@@ -37,38 +37,38 @@ def test_downloads_needed_files_once(hub, tmp_path):
     expected = random_stored(CONFIGS["one group"])
     with hub.in_place_of_the_hub(tmp_path / "cache"):
         for address in (ADDRESS, f"{ADDRESS}@{COMMIT}"):
-            stored = read(address)
+            stored = open_model(address)
             assert (stored.missing, stored.vocabulary) == ((), VOCABULARY)
             assert_same_weights(stored.weights, expected.weights)
             assert sorted(hub.served) == needed  # the second time from the cache
         hub.shutdown()
         hub.server_close()
-        assert_same_weights(read(ADDRESS).weights, expected.weights)
+        assert_same_weights(open_model(ADDRESS).weights, expected.weights)
 
 
 def test_a_hub_that_never_answers(hub, tmp_path, monkeypatch):
     """It is waited for once; what the cache holds is read."""
     with hub.in_place_of_the_hub(tmp_path / "cache"):
-        read(ADDRESS)
+        open_model(ADDRESS)
     monkeypatch.setattr(downloads, "_TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = SimpleNamespace(server_port=silent.getsockname()[1])
         with Hub.in_place_of_the_hub(place, tmp_path / "cache"):
-            assert read(ADDRESS).missing == ()
+            assert open_model(ADDRESS).missing == ()
             with pytest.raises(InputError, match="timed out"):
-                read("hf://owner/other")
+                open_model("hf://owner/other")
 
 
 def test_wrong_addresses(hub, tmp_path):
     with hub.in_place_of_the_hub(tmp_path / "cache"):
         with pytest.raises(InputError, match="hf://owner/tony cannot be downloaded.*--local-dir=tony"):
-            read("hf://owner/tony")
+            open_model("hf://owner/tony")
         with pytest.raises(InputError, match="is hf://OWNER/NAME. Received hf://tiny"):
-            read("hf://tiny")
+            open_model("hf://tiny")
         shutil.rmtree(hub.folder)
         hub.folder.mkdir()
         with pytest.raises(InputError, match="hf://owner/tiny is not a model that can be read"):
-            read(ADDRESS)
+            open_model(ADDRESS)
 
 
 @pytest.mark.parametrize("vocabulary", ["30k-clean.model", "vocab_chinese.txt"])

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import random_inputs
 from albert_tf.runtime.pretrained import load_pretrained
@@ -59,7 +59,7 @@ def test_shards(directory):
         safetensors.numpy.save_file(shard, directory / file)
     index = directory / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": files}))
-    assert_same_weights(read(directory).weights, random_weights(CONFIG))
+    assert_same_weights(open_model(directory).weights, random_weights(CONFIG))
     for odd in (
         "../elsewhere.safetensors",
         "gone.safetensors",
@@ -69,7 +69,7 @@ def test_shards(directory):
     ):
         index.write_text(json.dumps({"weight_map": {**files, names[0]: odd}}))
         with pytest.raises(InputError, match="model.safetensors.index.json (names|must)"):
-            read(directory)
+            open_model(directory)
 
 
 def test_the_model_without_heads_has_no_prefix(directory):
@@ -77,7 +77,7 @@ def test_the_model_without_heads_has_no_prefix(directory):
         name.removeprefix("albert."): array for name, array in tensors(directory).items() if "albert." in name
     }
     safetensors.numpy.save_file(arrays, directory / "model.safetensors")
-    stored = read(directory)
+    stored = open_model(directory)
     assert stored.missing == ("masked_lm", "sentence_order")
     assert_same_weights(stored.weights, random_weights(CONFIG, "masked_lm", "sentence_order"))
 
@@ -89,11 +89,11 @@ def test_copies_in_files_of_older_versions(directory):
     arrays["predictions.decoder.weight"] = words
     arrays["predictions.decoder.bias"] = arrays["predictions.bias"]
     safetensors.numpy.save_file(arrays, directory / "model.safetensors")
-    assert_same_weights(read(directory).weights, random_weights(CONFIG))
+    assert_same_weights(open_model(directory).weights, random_weights(CONFIG))
     arrays["predictions.decoder.weight"] = words + 1
     safetensors.numpy.save_file(arrays, directory / "model.safetensors")
     with pytest.raises(InputError, match="must equal .*, to which ALBERT ties it"):
-        read(directory)
+        open_model(directory)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -102,7 +102,7 @@ def test_half_precision_is_written_and_widened(tmp_path, dtype):
     assert notes[0] == f"the weights are rounded to {dtype}"
     assert {array.dtype for array in tensors(tmp_path).values()} == {np.dtype(dtype)}
     expected = {name: w.astype(dtype).astype("float32") for name, w in random_weights(CONFIG).items()}
-    assert_same_weights(read(tmp_path).weights, expected)
+    assert_same_weights(open_model(tmp_path).weights, expected)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_half_precision_is_written_and_widened(tmp_path, dtype):
 )
 def test_reads_the_configuration(directory, theirs, ours):
     edit_config(directory, hidden_act=theirs, layer_norm_eps=1e-6, hidden_dropout_prob=0.2)
-    config = read(directory).config
+    config = open_model(directory).config
     assert (config.hidden_act, config.layer_norm_epsilon, config.hidden_dropout_prob) == (ours, 1e-6, 0.2)
 
 
@@ -126,10 +126,10 @@ def test_what_a_configuration_leaves_out(tmp_path):
     """The defaults are those of transformers' AlbertConfig, whose sizes are xxlarge's."""
     write_huggingface(random_stored(CONFIGS["one group"]), tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(SIZES))
-    assert read(tmp_path).config == CONFIGS["one group"]
+    assert open_model(tmp_path).config == CONFIGS["one group"]
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError) as caught:
-        read(tmp_path)
+        open_model(tmp_path)
     for shape in ("[30000, 128]", "[512, 128]", "[2, 128]", "[4096, 128]"):
         assert f"should have {shape}" in str(caught.value)
 
@@ -148,7 +148,7 @@ def test_what_a_configuration_leaves_out(tmp_path):
 def test_refuses_configurations(directory, changes, message):
     edit_config(directory, **changes)
     with pytest.raises(InputError, match=message):
-        read(directory)
+        open_model(directory)
 
 
 def test_damaged_safetensors(directory):
@@ -159,10 +159,10 @@ def test_damaged_safetensors(directory):
     for content in (lies, huge):
         path.write_bytes(content)
         with pytest.raises(InputError, match="is not a complete safetensors file"):
-            read(directory)
+            open_model(directory)
     path.unlink()
     with pytest.raises(InputError, match="holds neither model.safetensors nor pytorch_model.bin"):
-        read(directory)
+        open_model(directory)
 
 
 class Canary:
@@ -179,7 +179,7 @@ def test_pickles_do_not_run(directory, tmp_path):
     (directory / "model.safetensors").unlink()
     (directory / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Canary(canary)}))
     with pytest.raises(InputError, match="is not a file of tensors that can be read safely"):
-        read(directory)
+        open_model(directory)
     assert not canary.exists()
     pickle.loads((directory / "pytorch_model.bin").read_bytes())  # it would have run
     assert canary.exists()
@@ -191,11 +191,11 @@ def test_pytorch_model(directory):
     (directory / "model.safetensors").unlink()
     state = {name: torch.from_numpy(array) for name, array in arrays.items()}
     torch.save(state, directory / "pytorch_model.bin")
-    assert_same_weights(read(directory).weights, random_weights(CONFIG))
+    assert_same_weights(open_model(directory).weights, random_weights(CONFIG))
     for other in ([1, 2], {1: torch.zeros(1)}):
         torch.save(other, directory / "pytorch_model.bin")
         with pytest.raises(InputError, match="must hold names and tensors, and nothing else"):
-            read(directory)
+            open_model(directory)
 
 
 def test_expanded_tensors(directory):
@@ -205,7 +205,7 @@ def test_expanded_tensors(directory):
     state = {name: torch.zeros(1).expand(1000 * array.size) for name, array in arrays.items()}
     torch.save(state, directory / "pytorch_model.bin")
     with pytest.raises(InputError, match="must hold the values of its tensors"):
-        read(directory)
+        open_model(directory)
 
 
 @pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
@@ -219,11 +219,11 @@ def test_parameters_and_tensors_that_numpy_cannot_hold(directory):
         torch.save(state, directory / "pytorch_model.bin")
 
     save(torch.nn.Parameter)  # as from dict(model.named_parameters())
-    assert_same_weights(read(directory).weights, random_weights(CONFIG))
+    assert_same_weights(open_model(directory).weights, random_weights(CONFIG))
     for make in (lambda tensor: tensor.to(torch.float8_e4m3fn), torch.Tensor.to_sparse):
         save(make)
         with pytest.raises(InputError, match=r"pytorch_model.bin must hold float32, .* another kind: .+"):
-            read(directory)
+            open_model(directory)
 
 
 def test_a_named_file_is_the_one_that_is_read(directory):
@@ -231,9 +231,9 @@ def test_a_named_file_is_the_one_that_is_read(directory):
     state = {name: torch.from_numpy(array) + 1 for name, array in tensors(directory).items()}
     torch.save(state, directory / "pytorch_model.bin")
     expected = {name: array + 1 for name, array in random_weights(CONFIG).items()}
-    assert_same_weights(read(directory / "pytorch_model.bin").weights, expected)
+    assert_same_weights(open_model(directory / "pytorch_model.bin").weights, expected)
     for path in (directory, directory / "model.safetensors"):
-        assert_same_weights(read(path).weights, random_weights(CONFIG))
+        assert_same_weights(open_model(path).weights, random_weights(CONFIG))
 
 
 def test_zip_bombs_are_not_read(directory):
@@ -242,14 +242,14 @@ def test_zip_bombs_are_not_read(directory):
     with zipfile.ZipFile(directory / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", bytes(10 << 20))
     with pytest.raises(InputError, match="unpacks to 10,485,760 bytes, more than its size"):
-        read(directory)
+        open_model(directory)
 
 
 def test_pytorch_model_without_pytorch(directory, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"pip install '.\[torch\]'"):
-        read(directory)
+        open_model(directory)
 
 
 RANDOM_CHECKPOINT = """

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.checkpoints.kerashub import write_kerashub
 from albert_tf.checkpoints.names import HeadSize
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.verification import compare_models, random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
@@ -49,7 +49,7 @@ def as_keras_nlp(preset: Path) -> None:
 
 def test_presets_of_keras_nlp_are_read(preset):
     as_keras_nlp(preset)
-    assert_same_weights(read(preset).weights, random_weights(CONFIG, "sentence_order"))
+    assert_same_weights(open_model(preset).weights, random_weights(CONFIG, "sentence_order"))
 
 
 def test_bfloat16_is_widened(preset):
@@ -58,7 +58,7 @@ def test_bfloat16_is_widened(preset):
         bias = file["layers/dense_1/vars/1"][()].astype("bfloat16")
         del file["layers/dense_1/vars/1"]
         file.create_dataset("layers/dense_1/vars/1", data=bias).attrs["dtype"] = "bfloat16"
-    np.testing.assert_array_equal(read(preset).weights["pooler/bias"], bias.astype("float32"))
+    np.testing.assert_array_equal(open_model(preset).weights["pooler/bias"], bias.astype("float32"))
 
 
 def test_other_heads_are_refused(tmp_path):
@@ -74,7 +74,7 @@ def test_other_heads_are_refused(tmp_path):
 
 def test_a_task_model_of_another_class_is_left_out_with_a_note(preset):
     (preset / "task.json").write_text(json.dumps({"registered_name": "mine>AlbertTagger", "config": {}}))
-    stored = read(preset)
+    stored = open_model(preset)
     assert (stored.missing, stored.head) == (("masked_lm", "sentence_order"), None)
     assert stored.notes == ("left out: what task.weights.h5 holds for mine>AlbertTagger",)
 
@@ -85,7 +85,7 @@ def test_notes_what_it_leaves_out(tmp_path):
     notes = " ".join(write_kerashub(stored, tmp_path))
     for part in ("left out sentence_order", "one dropout rate", "left out vocab.txt"):
         assert part in notes
-    assert read(tmp_path).notes == (
+    assert open_model(tmp_path).notes == (
         "KerasHub computes the LayerNorm of its masked-LM head with epsilon 1e-5",
     )
     head = random_head(HeadSize("sequence_head", 3), "classification", labels=("no", "maybe", "yes"))
@@ -113,14 +113,14 @@ def test_models_that_kerashub_cannot_represent(config, message, tmp_path):
 def test_damaged_files(preset):
     (preset / "model.weights.h5").rename(preset / "other.h5")
     with pytest.raises(InputError, match="model.weights.h5 must exist"):
-        read(preset)
+        open_model(preset)
     config = json.loads((preset / "config.json").read_text())
     del config["config"]["num_heads"]
     other = {"registered_name": "keras_hub>BertBackbone", "config": {}}
     for wrong, message in ((config, "lacks num_heads"), (other, "must describe a keras_hub>AlbertBackbone")):
         (preset / "config.json").write_text(json.dumps(wrong))
         with pytest.raises(InputError, match=message):
-            read(preset)
+            open_model(preset)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_arrays_in_other_files_or_larger_than_the_file_are_refused(preset, shape
         del file["layers/dense_1/vars/1"]
         file.create_dataset("layers/dense_1/vars/1", shape, "float32", **options)
     with pytest.raises(InputError, match=message):
-        read(preset)
+        open_model(preset)
 
 
 @pytest.mark.very_slow
@@ -145,7 +145,7 @@ def test_arrays_in_other_files_or_larger_than_the_file_are_refused(preset, shape
 def test_kerashub_loads_what_we_write(name, tmp_path):
     stored = random_stored(CONFIGS[name], vocabulary=None)
     write_kerashub(stored, tmp_path)
-    comparison = compare_models(stored, read(tmp_path))
+    comparison = compare_models(stored, open_model(tmp_path))
     assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.outputs == ("sequence_output", "pooled_output")
     assert comparison.difference < 1e-5
@@ -156,7 +156,7 @@ def test_kerashub_loads_what_we_write(name, tmp_path):
 def test_kerashub_loads_presets_of_keras_nlp(preset):
     """Which shows that they are as `as_keras_nlp` makes them."""
     as_keras_nlp(preset)
-    comparison = compare_models(random_stored(CONFIG), read(preset))
+    comparison = compare_models(random_stored(CONFIG), open_model(preset))
     assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.difference < 1e-5
 
@@ -171,7 +171,7 @@ def test_kerashub_loads_our_classifier(activation, tmp_path):
     task = json.loads((tmp_path / "task.json").read_text())
     task["config"]["activation"] = activation
     (tmp_path / "task.json").write_text(json.dumps(task))
-    comparison = compare_models(stored, read(tmp_path))
+    comparison = compare_models(stored, open_model(tmp_path))
     assert comparison.result_run_by.startswith("keras_hub")
     assert comparison.outputs == ("sequence_output", "pooled_output", "head_logits")
     assert comparison.difference < 1e-5
@@ -208,7 +208,7 @@ def test_task_presets_of_kerashub_are_read_and_its_masked_lm_reads_ours(tmp_path
     (tmp_path / "written").mkdir()
     write_kerashub(written, tmp_path / "written")
     run_python(TASKS, tmp_path)
-    classifier = read(tmp_path / "classifier")
+    classifier = open_model(tmp_path / "classifier")
     kernel, bias = (classifier.head.weights[f"sequence_head/{part}"] for part in ("kernel", "bias"))
     pooled = AlbertPretrainer.of_stored(classifier).encoder(batch)["pooled_output"]
     masked_lm = load_pretrained(tmp_path / "masked_lm")
@@ -276,7 +276,7 @@ def test_we_read_what_kerashub_writes(tmp_path, pretraining_files):
     from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 
     (tmp_path / "written").mkdir()
-    write_kerashub(read(tmp_path / "preset"), tmp_path / "written")
+    write_kerashub(open_model(tmp_path / "preset"), tmp_path / "written")
     ids = json.loads(run_python(LOAD_TOKENIZER, tmp_path).splitlines()[-1])
     assert ids == AlbertTokenizer(model_file).encode("the old house")
 

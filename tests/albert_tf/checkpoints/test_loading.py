@@ -13,7 +13,7 @@ import albert_tf
 from albert_cli import cli
 from albert_tf.checkpoints import keras_models
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.open_model import read, read_config
+from albert_tf.checkpoints.open_model import open_model, read_config
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
@@ -99,7 +99,7 @@ def test_keras_file_of_an_encoder(tmp_path):
     """As `encoder.save` writes it; the heads are missing."""
     stored = random_stored(CONFIG)
     AlbertPretrainer.of_stored(stored).encoder.save(tmp_path / "encoder.keras")
-    found = read(tmp_path / "encoder.keras")
+    found = open_model(tmp_path / "encoder.keras")
     assert (found.config, found.missing) == (CONFIG, ("masked_lm", "sentence_order"))
     expected = {name: array for name, array in stored.weights.items() if name in found.weights}
     assert_same_weights(found.weights, expected)
@@ -219,21 +219,21 @@ def test_damaged_keras_files(tmp_path):
             archive.writestr("model.weights.h5", arrays or files["model.weights.h5"])
             archive.writestr("metadata.json", files["metadata.json"])
         with pytest.raises(InputError, match=message):
-            read(path)
+            open_model(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("config.json", files["config.json"])
         archive.writestr("model.weights.h5", bytes(200 << 20))
     with pytest.raises(InputError, match="unpacks to many times its size"):
-        read(path)
+        open_model(path)
 
 
 def test_wrong_vocabularies(tmp_path):
     write_tf1(random_stored(CONFIG, vocabulary=Vocabulary("sentencepiece", spm_model(51))), tmp_path)
     with pytest.raises(InputError, match="has 51 pieces, more than the model's `vocab_size`, 50"):
-        read(tmp_path)
+        open_model(tmp_path)
     (tmp_path / "spm.model").write_bytes(VOCABULARY.content[:-3])
     with pytest.raises(InputError, match="must be a SentencePiece model. .*spm.model is not"):
-        read(tmp_path)
+        open_model(tmp_path)
 
 
 def test_into_a_model(tmp_path):
@@ -248,7 +248,7 @@ def test_into_another_model_is_refused(tmp_path):
     write_tf1(random_stored(CONFIG), tmp_path)
     model = AlbertPretrainer(CONFIGS["relu"])
     before = weights_of(model)
-    with pytest.raises(InputError, match="hidden_act is gelu, not relu; layer_norm_epsilon"):
+    with pytest.raises(InputError, match="hidden_act is gelu, received relu; layer_norm_epsilon"):
         load_weights_into(model, tmp_path)
     assert_same_weights(weights_of(model), before)
 
@@ -257,7 +257,7 @@ def test_into_another_model_is_refused(tmp_path):
     ("changes", "difference"),
     [
         ({"num_attention_heads": CONFIG.hidden_size}, "num_attention_heads is "),
-        ({"hidden_act": "relu"}, "hidden_act is gelu, not relu"),
+        ({"hidden_act": "relu"}, "hidden_act is gelu, received relu"),
         ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-12, not 1e-05"),
     ],
 )

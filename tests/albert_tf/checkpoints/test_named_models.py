@@ -9,7 +9,7 @@ import pytest
 import albert_tf
 from albert_cli import cli
 from albert_tf.checkpoints import sources
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.sources import named_models
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.conversion.convert import convert
@@ -93,13 +93,13 @@ def test_no_model_without_its_folder(tmp_path):
     (tmp_path / "models" / "notes").mkdir(parents=True)
     assert [model.name for model in named_models()] == GOOGLE
     with pytest.raises(InputError, match="There is no checkpoint at tiny_en, and no model has this name"):
-        read("tiny_en")
+        open_model("tiny_en")
 
 
 def test_names_of_google(downloaded):
     for name in GOOGLE:
         with pytest.raises(InputError):
-            read(name)
+            open_model(name)
     assert downloaded[0] == "hf://albert/albert-base-v1"
     assert downloaded[-1] == "hf://albert/albert-xxlarge-v2"
     assert len(set(downloaded)) == len(GOOGLE) == 8
@@ -127,11 +127,11 @@ def test_an_existing_path_wins(shipped, downloaded, tmp_path, monkeypatch):
     for name in ("tiny_en", "albert_base_v2"):
         Path(name).mkdir()
         write_tf1(other, Path(name))
-        assert_same_weights(read(name).weights, other.weights)
+        assert_same_weights(open_model(name).weights, other.weights)
     for file in Path("tiny_en").glob("model.ckpt-best*"):  # a prefix of files counts as a path
         file.rename(tmp_path / file.name.replace("model.ckpt-best", "albert_large_v2"))
     Path("tiny_en", "albert_config.json").rename("albert_config.json")
-    assert_same_weights(read("albert_large_v2").weights, other.weights)
+    assert_same_weights(open_model("albert_large_v2").weights, other.weights)
     assert not downloaded
 
 
@@ -161,14 +161,14 @@ def test_names_of_no_model(shipped, downloaded, tmp_path, monkeypatch, source, m
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     with pytest.raises(InputError) as error:
-        read(source)
+        open_model(source)
     assert message in str(error.value)
     assert not downloaded
 
 
 def test_a_failed_download_names_what_the_package_holds(shipped, downloaded):
     with pytest.raises(InputError, match="cannot be downloaded. No download is needed for tiny_en."):
-        read("albert_base_v2")
+        open_model("albert_base_v2")
 
 
 def test_the_command(shipped, capsys):

@@ -9,7 +9,7 @@ import pytest
 
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.runs import read_run_vocabulary
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.conversion.convert import convert, write_keras
@@ -41,7 +41,7 @@ WRITERS = [write_tf1, write_huggingface, write_keras, write_kerashub]
 @pytest.mark.parametrize("write", WRITERS, ids=lambda f: f.__name__)
 def test_through_files(tmp_path, write):
     write(MODEL, tmp_path)
-    assert read(tmp_path).vocabulary == MODEL.vocabulary
+    assert open_model(tmp_path).vocabulary == MODEL.vocabulary
 
 
 @pytest.mark.parametrize("normalization", [Normalization(), Normalization(False), Normalization(True, True)])
@@ -49,7 +49,7 @@ def test_of_wordpiece_through_a_hugging_face_directory(tmp_path, normalization):
     """The last is one that our tokenizer refuses; the directory must not describe another one."""
     vocabulary = Vocabulary("wordpiece", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n", normalization)
     write_huggingface(dataclasses.replace(MODEL, vocabulary=vocabulary), tmp_path)
-    assert read(tmp_path).vocabulary == vocabulary
+    assert open_model(tmp_path).vocabulary == vocabulary
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_from_what_transformers_5_saves(pretraining_files, tmp_path, caplog):
     write_huggingface(random_stored(config, vocabulary=None), tmp_path)
     values = unigram(pretraining_files.spm_model_file, Normalization(keep_accents=True))
     (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-    stored = read(tmp_path)
+    stored = open_model(tmp_path)
     assert stored.vocabulary.normalization == Normalization(False, keep_accents=True, remove_space=False)
     assert "other ids here than in transformers to words around" in caplog.text
     model = Vocabulary.read(pretraining_files.spm_model_file).tokenizer()

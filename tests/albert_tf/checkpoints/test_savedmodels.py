@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
@@ -85,7 +85,7 @@ def test_reads_sizes_layers_activation_and_dropout(name, tmp_path):
     values = {**CONFIGS[name].to_dict(), **RATES, "layer_norm_epsilon": 1e-12}
     config = AlbertConfig(**values)
     weights = save_garden(config, tmp_path / "saved")
-    stored = read(tmp_path / "saved")
+    stored = open_model(tmp_path / "saved")
     assert stored.config == config
     assert stored.missing == ("sentence_order",)
     assert stored.vocabulary == VOCABULARY
@@ -95,7 +95,7 @@ def test_reads_sizes_layers_activation_and_dropout(name, tmp_path):
 def test_without_a_head_and_without_dropout(tmp_path):
     config = CONFIGS["one group"]
     weights = save_garden(config, tmp_path / "saved", "masked_lm")
-    stored = read(tmp_path / "saved")
+    stored = open_model(tmp_path / "saved")
     assert (stored.config, stored.missing) == (config, ("masked_lm", "sentence_order"))
     assert_same_weights(stored.weights, weights)
 
@@ -103,14 +103,14 @@ def test_without_a_head_and_without_dropout(tmp_path):
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_the_case_of_the_tokenizer(do_lower_case, tmp_path):
     save_garden(CONFIGS["one group"], tmp_path / "saved", do_lower_case=do_lower_case)
-    assert read(tmp_path / "saved").vocabulary.normalization == Normalization(do_lower_case)
+    assert open_model(tmp_path / "saved").vocabulary.normalization == Normalization(do_lower_case)
 
 
 def test_other_savedmodels_are_refused(tmp_path):
     other = tf.train.Checkpoint(v=tf.Variable(1.0, name="counter"))
     tf.saved_model.save(other, str(tmp_path / "other"))
     with pytest.raises(InputError, match="but not of an ALBERT encoder.*This one holds counter"):
-        read(tmp_path / "other")
+        open_model(tmp_path / "other")
 
 
 def test_damaged(tmp_path):
@@ -118,7 +118,7 @@ def test_damaged(tmp_path):
     graph = tmp_path / "saved" / "saved_model.pb"
     graph.write_bytes(graph.read_bytes()[:-1000])
     with pytest.raises(InputError, match="saved_model.pb is not a complete SavedModel"):
-        read(tmp_path / "saved")
+        open_model(tmp_path / "saved")
     (tmp_path / "saved" / "variables" / "variables.index").unlink()
     with pytest.raises(InputError, match="saved is not a complete SavedModel"):
-        read(tmp_path / "saved")
+        open_model(tmp_path / "saved")

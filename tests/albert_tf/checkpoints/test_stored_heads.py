@@ -11,7 +11,7 @@ import safetensors.numpy
 from albert_tf.checkpoints.heads import Head, from_task_model, with_classes
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.names import HEADS, HeadSize, parameters
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.checkpoints.weights import to_theirs
@@ -111,7 +111,7 @@ def test_tf1_names_and_shapes_are_googles(size):
 @pytest.mark.parametrize("size", GOOGLE)
 def test_fine_tuned_checkpoints_of_the_original_are_read_and_written(size, scope, tmp_path):
     expected = write_google(tmp_path / "tf1", size, scope=scope)
-    stored = read(tmp_path / "tf1")
+    stored = open_model(tmp_path / "tf1")
     assert (stored.head.size, kinds_in(stored.head), stored.head.labels) == (size, KINDS[size], ())
     assert_same_weights(stored.weights, random_weights(CONFIG, "masked_lm", "sentence_order"))
     (tmp_path / "again").mkdir()
@@ -147,7 +147,7 @@ def test_two_heads_and_wrong_shapes_are_refused(sizes, changed, message, tmp_pat
     arrays = {name: np.ones(shape, "float32") for name, shape in changed.items()}
     write_google(tmp_path, *sizes, **arrays)
     with pytest.raises(InputError, match=message):
-        read(tmp_path)
+        open_model(tmp_path)
 
 
 def write_hugging_face(folder: Path, kind: str, **changed) -> Head:
@@ -164,7 +164,7 @@ def write_hugging_face(folder: Path, kind: str, **changed) -> Head:
 def test_ordered_classes_become_classes(tmp_path):
     head = random_head(HeadSize("sequence_head", 3), "ordinal_classification", labels=("1", "2", "3"))
     write_huggingface(stored_with(head), tmp_path)
-    stored = read(tmp_path)
+    stored = open_model(tmp_path)
     assert (kinds_in(stored.head), stored.head.labels) == (("classification",), ("1", "2", "3"))
 
 
@@ -179,7 +179,7 @@ def test_names_in_hugging_face_directories(kind, tmp_path):
     kernel = next(iter(head.weights.values()))
     np.testing.assert_array_equal(tensors[f"{name}.weight"], kernel.T)
     assert {key for key in tensors if not key.startswith("albert.")} == {f"{name}.weight", f"{name}.bias"}
-    stored = read(tmp_path / "hf")
+    stored = open_model(tmp_path / "hf")
     assert (stored.head.size, kinds_in(stored.head)) == (size, (kind,))
 
 
@@ -195,18 +195,18 @@ def test_hugging_face_configurations_say_what_the_outputs_mean(tmp_path):
 
 def test_what_hugging_face_leaves_out_of_a_configuration(tmp_path):
     write_hugging_face(tmp_path / "number", "regression", problem_type=None, id2label=None)
-    assert kinds_in(read(tmp_path / "number").head) == ("regression",)
+    assert kinds_in(open_model(tmp_path / "number").head) == ("regression",)
     write_hugging_face(tmp_path / "classes", "classification", problem_type=None, id2label=None)
-    assert read(tmp_path / "classes").head.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert open_model(tmp_path / "classes").head.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
 
 def test_a_head_of_another_kind_is_left_out_with_a_note(tmp_path):
     write_hugging_face(tmp_path / "hf", "classification", problem_type="ranking")
-    stored = read(tmp_path / "hf")
+    stored = open_model(tmp_path / "hf")
     assert stored.head is None
     assert stored.notes[-1] == "left out: a head for ranking with 3 outputs"
     write_hugging_face(tmp_path / "numbers", "classification", problem_type="regression")
-    stored = read(tmp_path / "numbers")
+    stored = open_model(tmp_path / "numbers")
     assert (stored.head, stored.notes[-1]) == (None, "left out: a head for regression with 3 outputs")
 
 
@@ -217,7 +217,7 @@ def test_a_head_on_the_pooler_needs_the_pooler(kind, tmp_path):
     arrays = {name: array for name, array in arrays.items() if ".pooler." not in name}
     safetensors.numpy.save_file(arrays, tmp_path / "hf" / "model.safetensors")
     with pytest.raises(InputError, match=r"2 names missing: albert\.pooler\.bias, albert\.pooler\.weight"):
-        read(tmp_path / "hf")
+        open_model(tmp_path / "hf")
 
 
 IN_CONFIG = r"config.json: Expected .* at `\$"
@@ -243,7 +243,7 @@ IN_CONFIG = r"config.json: Expected .* at `\$"
 def test_configurations_that_do_not_fit_the_head(kind, changes, message, tmp_path):
     write_hugging_face(tmp_path / "hf", kind, **changes)
     with pytest.raises(InputError, match=message):
-        read(tmp_path / "hf")
+        open_model(tmp_path / "hf")
 
 
 def test_a_number_in_place_of_a_heads_matrix(tmp_path):
@@ -267,7 +267,7 @@ def test_the_head_of_squad2_computes_what_the_original_does(tmp_path):
     """The original's formulas (squad_utils.py) in NumPy, under its names; its logit is of "impossible"."""
     size = HeadSize("conditional_span_head", 0)
     arrays = write_google(tmp_path, size)
-    model = QuestionAnswering.from_stored(read(tmp_path))
+    model = QuestionAnswering.from_stored(open_model(tmp_path))
     sequence = np.random.default_rng(1).standard_normal((2, 5, H)).astype("float32")
     starts, nothing = np.array([1, 3]), np.zeros((2, 5), "int32")
     outputs = model.span(sequence, nothing, start_positions=starts)
@@ -291,8 +291,8 @@ def test_the_head_of_squad2_returns_to_the_original(tmp_path):
     """Through the file of a task model, which holds one of its layers as two, and the opposite of a logit."""
     size = HeadSize("conditional_span_head", 0)
     arrays = write_google(tmp_path / "tf1", size)
-    QuestionAnswering.from_stored(read(tmp_path / "tf1")).save(tmp_path / "model.keras")
-    back = to_theirs(read(tmp_path / "model.keras").head.weights, CONFIG, "tf1", size)
+    QuestionAnswering.from_stored(open_model(tmp_path / "tf1")).save(tmp_path / "model.keras")
+    back = to_theirs(open_model(tmp_path / "model.keras").head.weights, CONFIG, "tf1", size)
     assert_same_weights({name: back[name] for name in arrays}, arrays)
 
 

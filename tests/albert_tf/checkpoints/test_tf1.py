@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
@@ -56,7 +56,7 @@ def test_folder_prefix_and_archive(google, tmp_path):
         tar.add(google, "albert_tiny")
     prefix = google / "model.ckpt-best"
     for source in (google, prefix, prefix.with_name(f"{prefix.name}.index"), archive, str(archive)):
-        assert_is_google(read(source))
+        assert_is_google(open_model(source))
 
 
 def test_hub_module_of_tf1(google, tmp_path):
@@ -65,7 +65,7 @@ def test_hub_module_of_tf1(google, tmp_path):
     save_tf1(module / "variables" / "variables", {f"module/{name}": array for name, array in arrays.items()})
     (module / "saved_model.pb").write_bytes(b"a graph, which is not read")
     shutil.copytree(google, module / "assets", ignore=shutil.ignore_patterns("model.ckpt*"))
-    stored = read(module)
+    stored = open_model(module)
     assert stored.missing == ("sentence_order",)
     assert stored.vocabulary == VOCABULARY
     assert_same_weights(stored.weights, random_weights(CONFIGS["one group"], "sentence_order"))
@@ -76,7 +76,7 @@ def test_chinese(tmp_path):
     save_tf1(tmp_path / "model.ckpt-best", to_theirs(random_weights(config), config, "tf1"))
     config.to_json_file(tmp_path / "albert_config.json")
     (tmp_path / "vocab_chinese.txt").write_bytes("[PAD]\n中\n".encode())
-    stored = read(tmp_path)
+    stored = open_model(tmp_path)
     assert stored.config.hidden_act == "relu"
     assert (stored.vocabulary.kind, stored.vocabulary.content) == ("wordpiece", "[PAD]\n中\n".encode())
 
@@ -86,7 +86,10 @@ def test_chinese(tmp_path):
 def test_equals_the_original_under_its_names(name, tmp_path):
     config = CONFIGS[name]
     write_tf1(random_stored(config), tmp_path)
-    arrays, model = read_arrays(tmp_path / "model.ckpt-best"), AlbertPretrainer.of_stored(read(tmp_path))
+    arrays, model = (
+        read_arrays(tmp_path / "model.ckpt-best"),
+        AlbertPretrainer.of_stored(open_model(tmp_path)),
+    )
     batch = random_inputs(config, seed=3)
     outputs = {**model.encoder(batch), **model(batch)}
     names = ("sequence_output", "pooled_output", "masked_lm_logits", "sentence_order_logits")
@@ -103,7 +106,7 @@ def test_notes_what_the_original_does_not_support(tmp_path):
     notes = " ".join(write_tf1(random_stored(config), tmp_path))
     assert "ignores 1e-06" in notes
     assert "gelu_erf" in notes
-    assert read(tmp_path).config.num_hidden_groups == 4
+    assert open_model(tmp_path).config.num_hidden_groups == 4
 
 
 def test_damaged_and_missing_files(google):
@@ -111,34 +114,34 @@ def test_damaged_and_missing_files(google):
     whole = data.read_bytes()
     data.unlink()
     with pytest.raises(InputError, match="model.ckpt-best is not a complete checkpoint"):
-        read(google)
+        open_model(google)
     data.write_bytes(whole)
     (google / "model.ckpt-best.index").write_bytes(b"no index")
     with pytest.raises(InputError, match="model.ckpt-best is not a complete checkpoint"):
-        read(google)
+        open_model(google)
     (google / "albert_config.json").unlink()
     with pytest.raises(
         InputError, match="needs its configuration: albert_config.json in .*model.ckpt-best with none"
     ):
-        read(google)
+        open_model(google)
     for name in ("bert_config.json", "tokenizer_config.json"):
         (google / name).write_text("{}")
     with pytest.raises(InputError, match="model.ckpt-best with bert_config.json and tokenizer_config.json"):
-        read(google)
+        open_model(google)
 
 
 def test_a_given_configuration_wins_over_files_with_similar_names(google):
     (google / "albert_config.json").unlink()
     (google / "run_config.json").write_text('{"learning_rate": 1}')
-    assert_is_google(read(google, CONFIGS["one group"]))
+    assert_is_google(open_model(google, CONFIGS["one group"]))
 
 
 def test_several_checkpoints_in_a_folder(google):
     for suffix in (".index", ".data-00000-of-00001"):
         shutil.copy(google / f"model.ckpt-best{suffix}", google / f"model.ckpt-10{suffix}")
     with pytest.raises(InputError, match="several checkpoints: model.ckpt-10, model.ckpt-best"):
-        read(google)
-    assert_is_google(read(google / "model.ckpt-10"))
+        open_model(google)
+    assert_is_google(open_model(google / "model.ckpt-10"))
 
 
 def test_sizes_that_do_not_fit_the_tensors(google):
@@ -147,4 +150,4 @@ def test_sizes_that_do_not_fit_the_tensors(google):
     with pytest.raises(
         InputError, match=r"word_embeddings has the shape \[50, 10\] and should have \[51, 10\]"
     ):
-        read(google)
+        open_model(google)

@@ -10,7 +10,7 @@ import pytest
 from albert_cli import cli
 from albert_tf.checkpoints import names
 from albert_tf.checkpoints.names import HeadSize
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.tf1 import read_arrays, write_tf1
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
@@ -68,11 +68,11 @@ def test_the_precision_that_keras_is_set_to_does_not_matter(head, source, tmp_pa
     if head:
         source = tmp_path / "tf1 with a head"
         write_google(source, HeadSize("sequence_head", 3))
-    expected = read(source).all_weights
+    expected = open_model(source).all_weights
     keras.config.set_dtype_policy("bfloat16")
     try:
         conversion = convert(source, tmp_path / "keras", "keras")
-        stored = read(tmp_path / "keras")
+        stored = open_model(tmp_path / "keras")
     finally:
         keras.config.set_dtype_policy("float32")
     assert conversion.comparison.difference < 1e-5
@@ -118,7 +118,7 @@ def test_swapped_query_and_key_in_the_table_are_caught(source, tmp_path, monkeyp
 
 @pytest.mark.slow
 def test_swapped_query_and_key_and_nan_are_caught(source):
-    stored = read(source)
+    stored = open_model(source)
     one, other = "attention_0_0/query/kernel", "attention_0_0/key/kernel"
     for wrong in (
         {one: stored.weights[other], other: stored.weights[one]},
@@ -153,7 +153,7 @@ def test_layers_that_share_less_are_stored_as_groups(sharing, tmp_path):
     stored = random_stored(config)
     (tmp_path / "tf1").mkdir()
     write_tf1(stored, tmp_path / "tf1")
-    result = read(tmp_path / "tf1")
+    result = open_model(tmp_path / "tf1")
     assert (result.config.parameter_sharing, result.config.num_hidden_groups) == ("all", 4)
     batch = random_inputs(config, seed=1)
     first, second = AlbertPretrainer.of_stored(stored)(batch), AlbertPretrainer.of_stored(result)(batch)
@@ -180,7 +180,7 @@ def test_refuses_a_destination_with_files(source, tmp_path):
         convert(source, tmp_path / "mine" / "thesis.tex" / "new" / "hf", "keras", verify=False)
     (tmp_path / "empty").mkdir()
     convert(source, tmp_path / "empty", "keras", verify=False)
-    assert_same_weights(read(tmp_path / "empty").weights, random_weights(CONFIG))
+    assert_same_weights(open_model(tmp_path / "empty").weights, random_weights(CONFIG))
 
 
 @pytest.mark.slow
@@ -237,7 +237,7 @@ def test_the_command(source, tmp_path, capfd):
     status, out, error = run(capfd, source, tmp_path / "new" / "keras", "--to=keras")
     assert (status, out) == (0, f"{tmp_path}/new/keras\n")
     assert "verified: maximum difference 0, of outputs up to" in error
-    assert read(tmp_path / "new" / "keras").vocabulary == VOCABULARY
+    assert open_model(tmp_path / "new" / "keras").vocabulary == VOCABULARY
     status, _, error = run(capfd, source, tmp_path / "preset", "--to=kerashub", "--noverify")
     assert status == 0
     assert "note: KerasHub has no sentence-order head: left out sentence_order" in error

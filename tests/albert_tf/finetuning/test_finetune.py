@@ -674,7 +674,9 @@ def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
 @pytest.mark.slow
 def test_another_run_in_the_folder(finished, finetuning_files, capfd):
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
-    assert "--learning_rate=0.001" in refused(capfd, finetuning_files.flags(finished, learning_rate=0.1))
+    assert "--learning_rate is 0.001, received 0.1" in refused(
+        capfd, finetuning_files.flags(finished, learning_rate=0.1)
+    )
     flags = {"do_train": None, "num_train_steps": None}
     error = refused(capfd, finetuning_files.flags(finished, "regression", **flags))
     assert "holds a run of classification. Received --task=regression" in error

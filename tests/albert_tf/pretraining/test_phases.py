@@ -281,16 +281,12 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
 def test_a_folder_with_other_phases(finished, flags, capfd):
     first, second = flags.phases
     longer = first.replace("num_train_steps=6", "num_train_steps=5")
-    assert "start_step of phase 2 is 6 in the run, received 5" in refused(
-        capfd, flags(finished, [longer, second])
-    )
-    assert "other phases: 2 in the run, received 1." in refused(capfd, flags(finished, [first]))
+    assert "start_step of phase 2 is 6, received 5" in refused(capfd, flags(finished, [longer, second]))
+    assert "other phases: their number is 2, received 1." in refused(capfd, flags(finished, [first]))
     batch = f"{second} train_batch_size=2"
-    assert "train_batch_size of phase 2 is 4 in the run, received 2" in refused(
-        capfd, flags(finished, [first, batch])
-    )
+    assert "train_batch_size of phase 2 is 4, received 2" in refused(capfd, flags(finished, [first, batch]))
     changed = flags(finished, init_checkpoint=finished)
-    assert "holds a run with --init_checkpoint=None" in refused(capfd, changed)
+    assert "other flags: --init_checkpoint is None" in refused(capfd, changed)
 
 
 @pytest.mark.slow
@@ -299,7 +295,7 @@ def test_a_folder_with_another_single_phase(flags, tmp_path, capfd):
     run = tmp_path / "run"
     assert cli.main(flags(run, [second.replace("num_train_steps=6", "num_train_steps=1")])) == 0
     batch = f"{second} train_batch_size=2"
-    assert "train_batch_size of phase 1 is 4 in the run, received 2" in refused(capfd, flags(run, [batch]))
+    assert "train_batch_size of phase 1 is 4, received 2" in refused(capfd, flags(run, [batch]))
 
 
 @pytest.mark.slow

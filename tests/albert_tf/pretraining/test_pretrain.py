@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_cli import cli
 from albert_tf.checkpoints.checkpoint_files import is_good, steps_in
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.run_files import CHECKPOINTS, read_metrics
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.training.checkpoints import RunCheckpoints
@@ -232,9 +232,9 @@ def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, ca
     assert json.loads((run / "best.json").read_text())["step"] == 4
     assert steps_in(run / "checkpoints") == [12, 4]
     assert (run / "checkpoints" / "ckpt-4.index").exists()
-    assert read(run).path.name == "ckpt-4"
-    assert "the weights of ckpt-4, the best on held-out text" in read(run).notes[0]
-    assert read(run / "checkpoints" / "ckpt-12").path.name == "ckpt-12"
+    assert open_model(run).path.name == "ckpt-4"
+    assert "the weights of ckpt-4, the best on held-out text" in open_model(run).notes[0]
+    assert open_model(run / "checkpoints" / "ckpt-12").path.name == "ckpt-12"
 
     # The same command takes no more steps, also if the run was killed before the last evaluation.
     lines = (run / "metrics.jsonl").read_text().splitlines()
@@ -457,7 +457,7 @@ def test_evaluation_alone_chooses_no_checkpoint(pretraining_files, tmp_path, cap
         capfd.readouterr()
         assert cli.main(pretraining_files.flags(run, num_train_steps=steps, **evaluation)) == 0
         assert capfd.readouterr().err.count(f"{warning} step 3, the best one so far") == warns
-        assert read(run).path.name == f"ckpt-{best}"
+        assert open_model(run).path.name == f"ckpt-{best}"
 
 
 @pytest.mark.very_slow
@@ -618,8 +618,10 @@ def test_a_folder_with_another_run(finished, pretraining_files, tmp_path, capfd)
     (tmp_path / "other.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     flags = pretraining_files.flags(finished, albert_config_file=tmp_path / "other.json")
-    assert "num_hidden_layers is 2 in the run, received 3" in refused(capfd, flags)
-    assert "--train_batch_size=4" in refused(capfd, pretraining_files.flags(finished, train_batch_size=8))
+    assert "other sizes: num_hidden_layers is 2, received 3" in refused(capfd, flags)
+    assert "--train_batch_size is 4, received 8" in refused(
+        capfd, pretraining_files.flags(finished, train_batch_size=8)
+    )
     other = pretraining_files.flags(
         tmp_path / "run", init_checkpoint=finished, albert_config_file=tmp_path / "o"
     )

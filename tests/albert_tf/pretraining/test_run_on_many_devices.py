@@ -115,5 +115,5 @@ def test_a_worker_with_an_error_stops_the_other(pretraining_files, tmp_path):
     command = program(pretraining_files, run, seed=1)
     chief, other = run_workers(command, command)
     assert (chief.returncode, other.returncode) == (2, 2)
-    assert "holds a run with --seed=12345" in chief.stderr
+    assert "holds a run with other flags: --seed is 12345" in chief.stderr
     assert "another one stopped" in other.stderr

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from albert_cli import cli
-from albert_tf.finetuning.seed_folder import load_task_model
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.predictor import Predictor, predict_stream
 from albert_tf.tasks.probabilities import read_probabilities
@@ -162,7 +161,7 @@ def test_a_damaged_model(classifier, tmp_path, capfd):
 
 def test_predictions_that_are_not_finite(classifier, tmp_path, capfd, standard_input):
     """Finite weights can be too large to compute with; NaN is not JSON."""
-    model = load_task_model(classifier / "seed_0" / "model.keras")
+    model = read_finetuned(classifier / "seed_0" / "model.keras").model
     for variable in model.trainable_variables:
         variable.assign(np.full(variable.shape, 3e38))
     model.save(tmp_path / "model.keras")

@@ -19,7 +19,7 @@ from albert_tf import (
 )
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.optimizers import AdamW, WarmupPolynomialDecay
-from albert_tf.runtime.finetuned import Finetuned
+from albert_tf.runtime.finetuned import finetuned_of
 from albert_tf.runtime.input_lines import InputLines
 from albert_tf.runtime.predictor import Predictor
 from albert_tf.runtime.pretrained import load_pretrained
@@ -593,7 +593,7 @@ def test_predicted_labels(name, model_file):
     names = {"choice": ("passage", "question", "options"), "words": ("words",)}
     rows = zip(*columns, strict=True)
     lines = [json.dumps(dict(zip(names.get(name, ("text_a", "text_b")), row, strict=False))) for row in rows]
-    predictor = Predictor(Finetuned.of(model, Path("model"), pytest.fail))
+    predictor = Predictor(finetuned_of(model, Path("model")))
     answers = list(predictor(InputLines(predictor.task, predictor.columns).examples(lines)))
     if name == "pair":
         assert labels == pytest.approx([answer["score"] for answer in answers], abs=1e-5)
