@@ -22,6 +22,7 @@ from albert_tf.runtime.input_lines import InputLines
 from albert_tf.runtime.predictor import Predictor
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.task_model import with_dropout
+from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.model.test_encoder import make_encoder
@@ -270,18 +271,6 @@ def test_metrics_of_words_count_words_alone(model_file):
     found = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
     assert found["accuracy"] == pytest.approx(expected)
     assert 0 < expected < 1
-
-
-@pytest.mark.slow
-def test_a_loss_given_to_compile():
-    model = CASES["text"].build(None, dropout=0.0)
-    batch, labels = batch_of_ids(4, 12), np.array([0, 1, 1, 0])
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    theirs, accuracy = model.evaluate({**batch, "label": labels}, verbose=0)
-    own = CASES["text"].build(None, dropout=0.0)
-    own.compile("sgd")
-    np.testing.assert_allclose(theirs, own.evaluate(batch, labels, verbose=0), rtol=1e-6)
-    assert accuracy == np.mean(np.asarray(model(batch)).argmax(-1) == labels)
 
 
 @pytest.fixture(scope="module")
@@ -556,11 +545,16 @@ def test_predicted_labels(name, model_file):
 
 
 @pytest.mark.slow
-def test_labels_of_words_beyond_the_longest_sequence(model_file):
-    model = CASES["words"].build(model_file)
-    labels = model.predict_labels([WORDS[0] * 20, ["the"]], verbose=0)
-    assert [len(names) for names in labels] == [len(WORDS[0]) * 20, 1]
+def test_labels_of_words_beyond_the_longest_sequence(model_file, caplog):
+    model, words = CASES["words"].build(model_file), WORDS[0] * 20
+    labels = model.predict_labels([words, ["the"]], verbose=0)
+    assert [len(names) for names in labels] == [len(words), 1]
     assert labels[0][-1] == "O"
+    predictor = Predictor(Finetuned.of(model, Path("model"), pytest.fail))
+    (answer,) = predictor([WordsExample("1", tuple(words))])
+    assert (answer["words"], answer["labels"]) == (words, labels[0])
+    assert "beyond the model's longest sequence, 40 tokens: " in caplog.text
+    assert "; they are not read and get the label O:" in caplog.text
 
 
 @pytest.mark.slow
