@@ -18,7 +18,7 @@ from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.spans.answer_files import read_n_best
+from albert_tf.tasks.spans.answer_files import read_answers, read_n_best
 from albert_tf.tasks.task import find_task
 from albert_tf.training.held_out import HeldOut
 from tests.albert_tf.tasks.files import CONFIG, sentences, write_checkpoint
@@ -489,8 +489,9 @@ def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind, capfd, standard_
     lines = [{name: row[name] for name in TEXTS_OF_A_ROW if row.get(name) is not None} for row in rows]
     lines = "\n".join(map(json.dumps, lines))
     found = answers(capfd, standard_input, lines, f"--model_dir={tmp_path}/run")
-    expected = list(task.kind.read_predictions(task, run / f"test_{file}").values())
-    found = [one[answer] for one in found]
+    path, found = run / f"test_{file}", [one[answer] for one in found]
+    predicted = read_answers(path) if answer == "answer" else task.kind.read_predictions(task, path)
+    expected = list(predicted.values())
     assert found == (pytest.approx(expected, abs=1e-5) if kind == "regression" else expected)
 
 
