@@ -323,5 +323,5 @@ def test_a_configuration_from_elsewhere(tmp_path):
     elsewhere.rename(beside)
     dropout = dataclasses.replace(CONFIG, hidden_dropout_prob=0.2)
     assert load_pretrained(tmp_path / "tf1", config=dropout).config == dropout
-    with pytest.raises(InputError, match="hidden_act is gelu, not relu"):
+    with pytest.raises(InputError, match="hidden_act is gelu, received relu"):
         load_pretrained(tmp_path / "tf1", config=dataclasses.replace(CONFIG, hidden_act="relu"))

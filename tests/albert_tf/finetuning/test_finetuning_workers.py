@@ -5,13 +5,12 @@ import signal
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.training.cluster import loopback_clusters
-from tests.albert_tf.finetuning.test_finetune import weights
+from tests.albert_tf.finetuning.test_finetune import assert_same_weights
 from tests.processes import ROOT, Program, run_python, run_workers
 
 pytestmark = pytest.mark.very_slow
@@ -39,8 +38,7 @@ def files_of(run: Path) -> set[str]:
 
 
 def assert_same_results(one: Path, other: Path) -> None:
-    for ours, theirs in zip(weights(one / "seed_0"), weights(other / "seed_0"), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert_same_weights(one / "seed_0", other / "seed_0", atol=1e-5)
     evaluations = (
         [line for line in read_metrics(run / "seed_0") if "eval_loss" in line] for run in (one, other)
     )

@@ -132,3 +132,10 @@ def test_column_names():
     assert (columns.text_a, columns.label, columns.text_b) == ("the review", "stars", None)
     assert settings("rte").columns == Columns()
     assert settings("rte", label_separator="|").columns == Columns(label_separator="|")
+
+
+@pytest.mark.parametrize(("file", "flag"), [("dev_file", "do_eval"), ("test_file", "do_predict")])
+def test_a_file_that_no_step_reads_is_refused(file, flag):
+    settings("classification", **{file: "other.csv", flag: True})
+    with pytest.raises(InputError, match=f"--{file} needs --{flag}. Received other.csv without it; add"):
+        settings("classification", **{file: "other.csv"})

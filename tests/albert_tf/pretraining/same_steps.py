@@ -56,28 +56,13 @@ def train(
     scan_layers=False,
     dropout=0.0,
     shape=None,
-    same_example=False,
+    same_example=False,  # every example is the first one, with a label for its pair
     peak=0.02,
-    large=formulas.LARGE,
+    large=formulas.LARGE,  # from which formulas are compiled; the arrays have a few hundred elements
     parallel_parts=1,
     **step,
 ) -> dict:
-    """Trains for some steps.
-
-    Args:
-      strategy: from `make_strategy`.
-      steps: the number of steps.
-      dtype: of the model.
-      remat: of the model.
-      scan_layers: of the model.
-      dropout: the rate in the hidden layers.
-      shape: changes to `CONFIG`.
-      same_example: every example is the first one, with a label for its pair.
-      peak: the peak learning rate.
-      large: the array size from which formulas are compiled; this model's arrays have a few hundred elements.
-      parallel_parts: in training and evaluation.
-      step: other options of `TrainStep`.
-    """
+    """Trains for some steps; `shape` changes `CONFIG`, and `step` has other options of `TrainStep`."""
     data = examples()
     if same_example:
         data = {name: np.repeat(values[:1], N, axis=0) for name, values in data.items()}

@@ -21,9 +21,9 @@ from data_prep.tokenizers.vocabulary_training import VocabularySettings, train_v
 from tests.albert_tf.pretraining.test_pretrain import (
     assert_same_run,
     everything_in,
-    refused,
     without_speed,
 )
+from tests.commands import refused
 from tests.reference.positions import tiled_rows
 from tests.story import write_story
 
@@ -55,24 +55,19 @@ def test_parsing():
         ),
         ("input_file=a num_train_steps", "not one of these; did you mean num_train_steps=...?"),
         ("input_file=a", "num_train_steps is missing."),
-        ("num_train_steps=3", "input_file is missing."),
-        ("input_file= num_train_steps=3", "input_file is missing."),
+        ("num_train_steps=3 input_file=", "input_file is missing."),
         ("", "input_file is missing."),
-        ("input_file=a num_train_steps=0", "num_train_steps must be a whole number of at least 1, with at"),
-        (
-            "input_file=a num_train_steps=" + "9" * 5000,
-            "a whole number of at least 1, with at most 18 digits.",
-        ),
+        ("input_file=a num_train_steps=0", "num_train_steps must be a whole number of at least 1"),
+        ("input_file=a num_train_steps=" + "9" * 5000, "at least 1, with at most 18 digits."),
         ("input_file=a num_train_steps=3 train_batch_size=4.5", "train_batch_size must be a whole number"),
         ("input_file=a input_file=b num_train_steps=3", "input_file occurs twice."),
         ("input_file='a num_train_steps=3", "No closing quotation."),
     ],
 )
 def test_values_that_are_no_phase(text, reason):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="^--phase must hold KEY=VALUE pairs of input_file, ") as caught:
         parse_phase(text)
     assert reason in str(caught.value)
-    assert str(caught.value).startswith("--phase must hold KEY=VALUE pairs of input_file, num_train_steps")
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +221,6 @@ def test_a_run_that_rolled_back_to_an_earlier_phase_resumes_to_the_bit(flags, tm
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_file": "x"}, "--phase excludes --input_file, because every phase has its own."),
         (
             {"eval_file": "x", "num_train_steps": 5},
             "--phase excludes --eval_file, --num_train_steps, because",
@@ -238,7 +232,7 @@ def test_a_run_that_rolled_back_to_an_earlier_phase_resumes_to_the_bit(flags, tm
     ],
 )
 def test_bad_flags(flags, tmp_path, capfd, changes, message):
-    assert message in refused(capfd, flags(tmp_path / "run", **changes))
+    assert message in refused(capfd, *flags(tmp_path / "run", **changes))
     assert not (tmp_path / "run").exists()
 
 
@@ -247,7 +241,7 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     first, second = flags.phases
     kept = [word for word in first.split() if not word.startswith("eval_file=")]
     mixed = " ".join([*kept, f"eval_file={pretraining_files.heldout}"])
-    error = refused(capfd, flags(tmp_path / "run", [mixed, second]))
+    error = refused(capfd, *flags(tmp_path / "run", [mixed, second]))
     assert "must have the same --max_seq_length and --max_predictions_per_seq. Received 16 and 3 in" in error
     assert f"32 and 5 in {pretraining_files.heldout}; prepare both alike." in error
 
@@ -256,9 +250,9 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     other = train_vocabulary(VocabularySettings(text, str(tmp_path / "other"), vocab_size=90))
     prepare(PrepareSettings(text, output, str(other), max_seq_length=SHORT), show_progress=False)
     phases = [f"input_file={output} num_train_steps=3", second]
-    error = refused(capfd, flags(tmp_path / "run", phases))
+    error = refused(capfd, *flags(tmp_path / "run", phases))
     assert "All phases must have one vocabulary." in error
-    error = refused(capfd, flags(tmp_path / "run", [" ".join([*kept, f"eval_file={output}"]), second]))
+    error = refused(capfd, *flags(tmp_path / "run", [" ".join([*kept, f"eval_file={output}"]), second]))
     assert "Training and evaluation files must have one vocabulary." in error
 
     vocabulary = str(pretraining_files.spm_model_file)
@@ -268,34 +262,30 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     facts = json.loads(manifest.read_text("utf-8"))
     facts["vocabulary"]["keep_accents"] = True
     manifest.write_text(json.dumps(facts))
-    error = refused(capfd, flags(tmp_path / "run", phases))
+    error = refused(capfd, *flags(tmp_path / "run", phases))
     assert "must have one normalization of text." in error
     assert "keep_accents=true, remove_space=true, " in error
     evaluated = " ".join([*kept, f"eval_file={output}"])
-    error = refused(capfd, flags(tmp_path / "run", [evaluated, second]))
+    error = refused(capfd, *flags(tmp_path / "run", [evaluated, second]))
     assert "Training and evaluation files must have one normalization of text." in error
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
-def test_a_folder_with_other_phases(finished, flags, capfd):
+def test_a_folder_with_other_phases(finished, flags, tmp_path, capfd):
     first, second = flags.phases
-    longer = first.replace("num_train_steps=6", "num_train_steps=5")
-    assert "start_step of phase 2 is 6, received 5" in refused(capfd, flags(finished, [longer, second]))
-    assert "other phases: their number is 2, received 1." in refused(capfd, flags(finished, [first]))
-    batch = f"{second} train_batch_size=2"
-    assert "train_batch_size of phase 2 is 4, received 2" in refused(capfd, flags(finished, [first, batch]))
+    shorter, batch = first.replace("num_train_steps=6", "num_train_steps=5"), f"{second} train_batch_size=2"
+    for phases, message in (
+        ([shorter, second], "start_step of phase 2 is 6, received 5"),
+        ([first], "other phases: their number is 2, received 1."),
+        ([first, batch], "train_batch_size of phase 2 is 4, received 2"),
+    ):
+        assert message in refused(capfd, *flags(finished, phases))
     changed = flags(finished, init_checkpoint=finished)
-    assert "other flags: --init_checkpoint is None" in refused(capfd, changed)
-
-
-@pytest.mark.slow
-def test_a_folder_with_another_single_phase(flags, tmp_path, capfd):
-    _, second = flags.phases
-    run = tmp_path / "run"
-    assert cli.main(flags(run, [second.replace("num_train_steps=6", "num_train_steps=1")])) == 0
-    batch = f"{second} train_batch_size=2"
-    assert "train_batch_size of phase 1 is 4, received 2" in refused(capfd, flags(run, [batch]))
+    assert "other flags: --init_checkpoint is None" in refused(capfd, *changed)
+    one = tmp_path / "one phase"
+    assert cli.main(flags(one, [second.replace("num_train_steps=6", "num_train_steps=1")])) == 0
+    assert "train_batch_size of phase 1 is 4, received 2" in refused(capfd, *flags(one, [batch]))
 
 
 @pytest.mark.slow

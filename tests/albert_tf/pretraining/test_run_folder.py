@@ -5,7 +5,7 @@ import json
 import pytest
 
 from albert_tf.checkpoints.run_files import SETTINGS_FILE
-from albert_tf.pretraining.run_folder import notes_on_changes
+from albert_tf.pretraining.run_folder import notes_on_changes, write_run_folder
 from albert_tf.training.device_flags import settings_json
 from tests.albert_tf.pretraining.plans import plan_of
 
@@ -31,3 +31,5 @@ def test_notes_on_changes(tmp_path, before, notes):
     (tmp_path / SETTINGS_FILE).write_text(json.dumps(stored))
     found = list(notes_on_changes(plan))
     assert [note.startswith(start) for note, start in zip(found, notes, strict=True)] == [True] * len(notes)
+    write_run_folder(plan)
+    assert list(notes_on_changes(plan)) == []  # each is told once

@@ -144,6 +144,8 @@ def test_a_note_about_a_table(caplog):
         ("a\tb\tc\n", "A line must have text_a and text_b, with a tab between them, or be a JSON object"),
         (json.dumps([{"review": "a"}]), "JSON must have one object per line. Received an array"),
         (json.dumps([{"review": "a"}], indent=1), "JSON must have one object per line. Received an array"),
+        ('{"text": "a"}\n{"text": \n', "Every line must be a JSON object. Received line 2: Expecting value"),
+        ('{"text": "a"}\n[1]\n', "Every line must be a JSON object. Received line 2: '[1]'"),
         ("[{\n", "JSON must have one object per line. Received an array"),
         (json.dumps({"texts": "a"}), "A column for `text_a` is needed"),
         (json.dumps({"text": None}), "`text` must be a text. Received None in line 1."),

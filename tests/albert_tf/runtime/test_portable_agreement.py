@@ -11,17 +11,10 @@ from albert_tf.runtime import engines
 from data_prep.errors import InputError
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import write_normalization
-from export.write import export_for_runtime
 from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.albert_tf.runtime.portable_files import change_config, change_facts, list_file, seal
-from tests.export.conftest import source
-from tests.export.test_finetuned import saved
-
-__all__ = ["source"]
 
 onnx = pytest.importorskip("onnx", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("onnxruntime", reason="an extra: pip install 'albert-tf[onnx]'")
-pytest.importorskip("tf2onnx", reason="an extra: pip install 'albert-tf[onnx]'")
 
 CALLS = {
     "encoder": ({name: np.ones((1, 3), int) for name in ("input_word_ids", "input_mask", "input_type_ids")},),
@@ -37,47 +30,31 @@ CALLS = {
 }
 
 
-@pytest.fixture(scope="module")
-def exported(model_file, source, tmp_path_factory):
-    """A function that exports a model at most once, and returns its folder."""
-    folder, made = tmp_path_factory.mktemp("exported"), {}
-
-    def get(name):
-        if name not in made:
-            is_pretrained = name in ("encoder", "fill-mask", "embedding")
-            file = source if is_pretrained else saved(name, model_file, folder)[1]
-            made[name] = folder / f"{name} onnx"
-            export_for_runtime(file, made[name], "onnx", kind=name if is_pretrained else None)
-        return made[name]
-
-    return get
-
-
 @pytest.fixture
-def copy(exported, tmp_path):
+def copy(portable, tmp_path):
     """A function that copies the folder of a model, for a change."""
 
     def get(name):
-        return shutil.copytree(exported(name), tmp_path / "copy", dirs_exist_ok=True)
+        return shutil.copytree(portable(name), tmp_path / "copy", dirs_exist_ok=True)
 
     return get
 
 
 def other_model(name):
     """Replaces model.onnx by that of another folder."""
-    return lambda folder, exported: shutil.copy(exported(name) / "model.onnx", folder)
+    return lambda folder, portable: shutil.copy(portable(name) / "model.onnx", folder)
 
 
 def other_vocabulary(pieces):
-    return lambda folder, exported: (folder / "spm.model").write_bytes(spm_model(pieces))
+    return lambda folder, portable: (folder / "spm.model").write_bytes(spm_model(pieces))
 
 
 def facts(**changes):
-    return lambda folder, exported: change_facts(folder, **changes)
+    return lambda folder, portable: change_facts(folder, **changes)
 
 
 def config(**changes):
-    return lambda folder, exported: change_config(folder, **changes)
+    return lambda folder, portable: change_config(folder, **changes)
 
 
 @pytest.mark.very_slow
@@ -105,9 +82,9 @@ def config(**changes):
         ("span or none", facts(answerable=False), "with the outputs start_logits, end_logits"),
     ],
 )
-def test_files_that_do_not_fit_each_other_are_refused(name, change, message, copy, exported):
+def test_files_that_do_not_fit_each_other_are_refused(name, change, message, copy, portable):
     folder = copy(name)
-    change(folder, exported)
+    change(folder, portable)
     seal(folder)
     with pytest.raises(InputError, match=message):
         load_portable(folder, engine="onnxruntime")
@@ -140,7 +117,7 @@ def test_results_that_are_not_finite_are_an_error(name, copy):
 
 @pytest.mark.very_slow
 def test_a_rare_text_that_gives_nan_is_an_error_of_predict(
-    exported, tmp_path, standard_input, capsys, monkeypatch
+    portable, tmp_path, standard_input, capsys, monkeypatch
 ):
     """NaN in the vector of one piece only."""
     run = engines._OnnxRuntime._run
@@ -153,7 +130,7 @@ def test_a_rare_text_that_gives_nan_is_an_error_of_predict(
 
     monkeypatch.setattr(engines._OnnxRuntime, "_run", damaged)
     standard_input(b"the captain")
-    assert cli.main(["predict", f"--model_dir={exported('text')}", "--engine=onnxruntime"]) == 2
+    assert cli.main(["predict", f"--model_dir={portable('text')}", "--engine=onnxruntime"]) == 2
     assert "must be finite numbers" in " ".join(capsys.readouterr().err.split())
 
 

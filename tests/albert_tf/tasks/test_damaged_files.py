@@ -36,21 +36,7 @@ FILES = {
     ),
     ".conll": "a O\nb B\n\nc O\n",
 }
-SNIPPETS = [
-    b"",
-    b"\t",
-    b"\n",
-    b'"',
-    b",",
-    b"[",
-    b"]",
-    b"{",
-    b"}",
-    b"\xff",
-    b"\r",
-    b"\\ud83d",
-    b"\xe2\x80\xa8",
-]
+SNIPPETS = [b"", *(bytes([code]) for code in b'\t\n",[]{}\xff\r'), b"\\ud83d", b"\xe2\x80\xa8"]
 ODD = st.sampled_from([None, -1, 1.5, "", "\ud83d", [], {}, [None], True, float("nan")])
 
 

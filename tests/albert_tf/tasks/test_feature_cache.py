@@ -51,10 +51,6 @@ def test_another_key_gives_another_file(tmp_path, key):
         cached_features(tmp_path / "train", key, never)
 
 
-def test_no_folder_no_file():
-    assert_same(cached_features(None, {}, features), features())
-
-
 def test_an_empty_list_is_cached(tmp_path):
     assert cached_features(tmp_path / "train", {}, list) == []
     assert cached_features(tmp_path / "train", {}, never) == []
@@ -101,8 +97,3 @@ def test_windows(tmp_path, model_file, monkeypatch):
                 values, expected = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
                 assert values.dtype.kind == expected.dtype.kind
                 assert values.tolist() == expected.tolist()
-    monkeypatch.undo()
-    preprocessor.split("dev", examples[:1], cache=tmp_path / "dev")
-    other = QuestionPreprocessor(Vocabulary.read(model_file), 24, 8, 5)
-    other.split("dev", examples, cache=tmp_path / "dev")
-    assert len(list(tmp_path.iterdir())) == 3

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.optimizers import AdamW
 from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.splits import by_row, mean_loss
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
@@ -80,3 +81,18 @@ def test_one_graph_for_batches_of_all_sizes(model):
         np.testing.assert_allclose(found["output"][0], row["output"], atol=1e-5)
         labelled = {**batch, "index": np.zeros(1, np.int32), "label": np.zeros(1, np.int32)}
         assert {"output", "loss"} <= inference.of_batch(labelled).keys()
+
+
+def test_training_does_not_depend_on_padding(tiny_config):
+    histories = []
+    for pad_to in (None, tiny_config.max_position_embeddings):
+        model = TextClassifier(
+            AlbertEncoder(tiny_config, seed=1), ["a", "b", "c"], classifier_dropout=0.0, seed=2
+        )
+        model.compile(AdamW(0.01, global_clipnorm=1.0), jit_compile=False)
+        order = BatchOrder(1, num_epochs=None, by_length=True)
+        batches = bucketed_batches(features(37, labels=True), 8, order, pad_to=pad_to)
+        history = model.fit(batches, epochs=2, steps_per_epoch=5, shuffle=False, verbose=0).history
+        histories.append(history["loss"])
+    assert histories[0][0] != histories[0][1]
+    np.testing.assert_allclose(histories[0], histories[1], atol=1e-5)

@@ -1,6 +1,7 @@
 """What Keras' `compile` and `fit` offer works for task models; docs/finetune.md lists it."""
 
 import dataclasses
+import importlib
 import warnings
 
 import keras
@@ -39,18 +40,17 @@ def plain():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"steps_per_execution": 2}, {"run_eagerly": True}])
-def test_other_ways_to_run_the_same_steps(options, plain):
-    model, history = fitted(**options)
+@pytest.mark.parametrize(
+    ("options", "batch_size", "parts"),
+    [({"steps_per_execution": 2}, 4, None), ({"run_eagerly": True}, 4, None), ({}, 2, 2)],
+    ids=["several a call", "eager", "half batches, two for each update"],
+)
+def test_other_ways_to_run_the_same_steps(options, batch_size, parts, plain):
+    optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=parts)
+    model, history = fitted(optimizer, fit={"batch_size": batch_size}, **options)
     assert_same_weights(model, plain[0])
-    assert history["loss"][1] == pytest.approx(plain[1]["loss"][1])
-
-
-@pytest.mark.slow
-def test_gradient_accumulation(plain):
-    """Half batches, two for each update."""
-    optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
-    assert_same_weights(fitted(optimizer, fit={"batch_size": 2})[0], plain[0])
+    if batch_size == 4:
+        assert history["loss"][1] == pytest.approx(plain[1]["loss"][1])
 
 
 @pytest.mark.slow
@@ -69,22 +69,6 @@ def test_float16(case, model_file):
     assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     assert model.dtype_policy.compute_dtype == "float16"
     np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.02)
-
-
-@pytest.mark.slow
-def test_moving_averages():
-    """`fit` ends with the averages of the weights after each step."""
-    averages = []
-
-    class Collect(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            weights = self.model.get_weights()
-            averages[:] = [0.5 * a + 0.5 * w for a, w in zip(averages or weights, weights, strict=True)]
-
-    optimizer = AdamW(0.01, use_ema=True, ema_momentum=0.5)
-    model, _ = fitted(optimizer, epochs=1, fit={"callbacks": [Collect()]})
-    for ours, expected in zip(model.get_weights(), averages, strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -150,41 +134,32 @@ def test_layers_that_do_not_train_stay_so_in_files_and_copies(tmp_path):
     assert len(CASES["text"].build(None).trainable_variables) > len(names)
 
 
+def fitted_to_strings(model_file, *epochs, callbacks=(), **compiled):
+    """A classifier after `fit` on strings from an initial epoch to an end, perhaps several times."""
+    case = CASES["text"]
+    model = case.build(model_file, dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.1), **compiled)
+    for first, end in epochs or [(0, 2)]:
+        options = {"initial_epoch": first, "epochs": end, "callbacks": list(callbacks), "verbose": 0}
+        model.fit(case.x, case.y, batch_size=4, **options)
+    return model
+
+
 @pytest.mark.very_slow
 def test_the_order_of_strings_continues_after_the_initial_epoch(model_file):
     """Two epochs, and then a third by itself, are three epochs."""
-
-    def weights(*epochs):
-        model = CASES["text"].build(model_file, dropout=0.0)
-        model.compile(keras.optimizers.SGD(0.1))
-        for initial_epoch, end in epochs:
-            model.fit(
-                CASES["text"].x,
-                CASES["text"].y,
-                batch_size=4,
-                initial_epoch=initial_epoch,
-                epochs=end,
-                verbose=0,
-            )
-        return model
-
-    assert_same_weights(weights((0, 2), (2, 3)), weights((0, 3)), rtol=0, atol=0)
-    assert not np.array_equal(weights((0, 2), (0, 1)).get_weights()[0], weights((0, 3)).get_weights()[0])
+    whole = fitted_to_strings(model_file, (0, 3))
+    assert_same_weights(fitted_to_strings(model_file, (0, 2), (2, 3)), whole, rtol=0, atol=0)
+    other = fitted_to_strings(model_file, (0, 2), (0, 1))
+    assert not np.array_equal(other.get_weights()[0], whole.get_weights()[0])
 
 
 @pytest.mark.slow
 def test_an_epoch_of_strings_has_every_text_once(model_file):
     """Also if the executions of several steps do not divide it."""
-
-    def trained(**compiled):
-        model = CASES["text"].build(model_file, dropout=0.0)
-        model.compile(keras.optimizers.SGD(0.1), **compiled)
-        model.fit(CASES["text"].x, CASES["text"].y, batch_size=4, epochs=2, verbose=0)
-        return model
-
-    whole = trained()
+    whole = fitted_to_strings(model_file)
     assert int(whole.optimizer.iterations) == 2 * 6
-    assert_same_weights(trained(steps_per_execution=4), whole)
+    assert_same_weights(fitted_to_strings(model_file, steps_per_execution=4), whole)
 
 
 @pytest.mark.slow
@@ -194,16 +169,10 @@ def test_the_order_of_strings_continues_after_a_backup(model_file, tmp_path):
             if self.model.optimizer.iterations == 7:
                 raise KeyboardInterrupt
 
-    def fit(*callbacks):
-        model = CASES["text"].build(model_file, dropout=0.0)
-        model.compile(keras.optimizers.SGD(0.1))
-        options = {"batch_size": 4, "epochs": 2, "verbose": 0, "callbacks": list(callbacks)}
-        model.fit(CASES["text"].x, CASES["text"].y, **options)
-        return model
-
     with pytest.raises(KeyboardInterrupt):
-        fit(keras.callbacks.BackupAndRestore(tmp_path), Killed())
-    assert_same_weights(fit(keras.callbacks.BackupAndRestore(tmp_path)), fit())
+        fitted_to_strings(model_file, callbacks=[keras.callbacks.BackupAndRestore(tmp_path), Killed()])
+    resumed = fitted_to_strings(model_file, callbacks=[keras.callbacks.BackupAndRestore(tmp_path)])
+    assert_same_weights(resumed, fitted_to_strings(model_file))
 
 
 @pytest.mark.slow
@@ -229,25 +198,6 @@ def test_weights_of_classes_with_labels_among_the_ids():
 
 
 @pytest.mark.slow
-def test_callbacks(tmp_path):
-    """The best weights are restored, and those of a checkpoint load."""
-    monitor = {"monitor": "val_loss", "mode": "max"}  # the first epoch is the best
-    callbacks = [
-        keras.callbacks.EarlyStopping(patience=1, restore_best_weights=True, **monitor),
-        keras.callbacks.ModelCheckpoint(
-            tmp_path / "best.weights.h5", save_weights_only=True, save_best_only=True, **monitor
-        ),
-    ]
-    data = {"validation_data": (IDS, LABELS)}
-    model, history = fitted(epochs=5, fit={"callbacks": callbacks, **data})
-    assert len(history["val_loss"]) == 2
-    assert_same_weights(model, fitted(epochs=1)[0])
-    restored = CASES["text"].build(None)
-    restored.load_weights(tmp_path / "best.weights.h5")
-    assert_same_weights(restored, model)
-
-
-@pytest.mark.slow
 def test_lora_and_a_frozen_encoder_in_fit():
     for adapt in (
         lambda model: model.enable_lora(2),
@@ -265,32 +215,28 @@ def test_lora_and_a_frozen_encoder_in_fit():
 
 
 @pytest.mark.slow
-def test_export_of_a_fitted_model_as_onnx(plain, tmp_path):
-    """Without an input signature, in Keras' own format."""
-    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
-    pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
-    model, _ = plain
+@pytest.mark.parametrize("form", ["onnx", "litert"])
+def test_export_of_a_fitted_model(form, plain, tmp_path):
+    """Without an input signature, in Keras' own formats, with batches of any size."""
+    pytest.importorskip("tf2onnx" if form == "onnx" else "ai_edge_litert", reason=f"pip install '.[{form}]'")
+    model, file = plain[0], str(tmp_path / f"model.{form.replace('litert', 'tflite')}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of Keras' patch of tf2onnx
-        model.export(str(tmp_path / "model.onnx"), format="onnx", verbose=False)
-    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+        model.export(file, format=form, verbose=False)
     inputs = {**IDS, "input_mask": np.ones((N, T), "int32"), "token_type_ids": np.zeros((N, T), "int32")}
-    assert {value.name for value in session.get_inputs()} == set(inputs)
+    if form == "onnx":
+        onnxruntime = pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        assert {value.name for value in session.get_inputs()} == set(inputs)
+        run = lambda batch: session.run(None, batch)[0]  # noqa: E731
+    else:
+        signature = (
+            importlib.import_module("ai_edge_litert.interpreter").Interpreter(file).get_signature_runner()
+        )
+        run = lambda batch: signature(**batch)["output_0"]  # noqa: E731
     for rows in (slice(None), slice(0, 2)):
         batch = {name: array[rows, :9] for name, array in inputs.items()}
-        np.testing.assert_allclose(session.run(None, batch)[0], model(batch), atol=1e-5)
-
-
-@pytest.mark.slow
-def test_export_of_a_fitted_model_as_litert(plain, tmp_path):
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install '.[litert]'")
-    model, _ = plain
-    model.export(str(tmp_path / "model.tflite"), format="litert", verbose=False)
-    run = interpreter.Interpreter(str(tmp_path / "model.tflite")).get_signature_runner()
-    inputs = {**IDS, "input_mask": np.ones((N, T), "int32"), "token_type_ids": np.zeros((N, T), "int32")}
-    for rows in (slice(None), slice(0, 2)):
-        batch = {name: array[rows, :9] for name, array in inputs.items()}
-        np.testing.assert_allclose(run(**batch)["output_0"], model(batch), atol=1e-5)
+        np.testing.assert_allclose(run(batch), model(batch), atol=1e-5)
 
 
 def test_onnx_of_the_erf_form_of_gelu_is_refused(tmp_path):
@@ -302,23 +248,14 @@ def test_onnx_of_the_erf_form_of_gelu_is_refused(tmp_path):
 
 @pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
-def test_quantized_model_predicts_from_strings_and_has_a_smaller_file(model_file, tmp_path):
+def test_a_quantized_model_predicts_from_strings(model_file, tmp_path):
+    """tests/conformance has every quantized model; their files are Keras' own."""
     model = CASES["text"].build(model_file)
-    model.compile(keras.optimizers.SGD(0.1))
-    model.fit(CASES["text"].x, CASES["text"].y, verbose=0)
     before = model.predict(CASES["text"].x, verbose=0)
-    bytes_of = {}
-    for state in ("float", "int8"):
-        model.save(tmp_path / f"{state}.keras")
-        bytes_of[state] = sum(np.asarray(v).nbytes for v in model.weights if "kernel" in v.path)
-        if state == "float":
-            model.quantize("int8")
-    after = model.predict(CASES["text"].x, verbose=0)
-    np.testing.assert_allclose(after, before, atol=0.05)
-    loaded = keras.saving.load_model(tmp_path / "int8.keras")
-    np.testing.assert_array_equal(loaded.predict(CASES["text"].x, verbose=0), after)
-    assert bytes_of["int8"] < 0.4 * bytes_of["float"]
+    model.quantize("int8")
+    np.testing.assert_allclose(model.predict(CASES["text"].x, verbose=0), before, atol=0.05)
+    model.save(tmp_path / "int8.keras")
     with pytest.raises(
-        InputError, match=r"After Keras' `quantize`, .* Received .*int8\.keras; name the model as"
+        InputError, match=r"After Keras' `quantize`, .* Received .*int8\.keras; name the model"
     ):
         load_pretrained(tmp_path / "int8.keras")

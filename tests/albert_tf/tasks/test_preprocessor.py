@@ -59,54 +59,47 @@ def test_an_option_as_number_letter_or_text(label):
     assert found["label"] == 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "x", "y", "message"),
-    [
-        ("token_classification", ["a b"], None, "must be a list of strings. Received 'a b'"),
-        ("multiple_choice", (["a"], ["b"], ["a b"]), None, "must be a list of strings. Received 'a b'"),
-        ("multiple_choice", QUESTION, [2], "one of its 2 options, from 0, its letter, .* Received 2"),
-        ("multiple_choice", QUESTION, ["C"], "one of its 2 options.* Received 'C'"),
-        ("multiple_choice", QUESTION, [None], "one of its 2 options.* Received None"),
-        (
-            "classification",
-            ["a"],
-            [float("nan")],
-            "one of bad, good, or its number from 0 to 1. Received nan",
-        ),
-        ("classification", ["a", "b"], ["good", None], "one of bad, good.* Received None. It is number 1"),
-        ("regression", ["a", "b", "c"], [1, 2, float("nan")], "Received nan. It is number 2, counted from 0"),
-        ("classification", ["a", "b", float("nan")], ["bad"] * 3, "Received nan in number 2"),
-        ("multiple_choice", tuple(2 * part for part in QUESTION), [0, float("nan")], "nan. It is number 1"),
-        ("token_classification", [["a"], ["b"]], [["bad"], [float("nan")]], "Received nan. It is number 1"),
-        ("classification", ["a"], pd.Series([None], dtype="string"), "one of bad, good.* Received <NA>"),
-        ("token_classification", [["a"]], [[pd.NA]], "one of bad, good.* Received <NA>"),
-        ("classification", ["a"], [0.5], "one of bad, good.* Received 0.5"),
-        ("multi_label_classification", ["a"], [None], "must be a list of names.* Received None"),
-        ("token_classification", [["a"]], ["bad"], "The labels of a sentence must be a list. Received 'bad'"),
-        ("token_classification", [["a"]], [["huge"]], "one of bad, good.* Received 'huge'"),
-        ("regression", ["a"], ["good"], "must be finite numbers. Received 'good'"),
-        ("regression", ["a"], [float("inf")], "must be finite numbers. Received inf"),
-        ("question_answering", (["a"], ["b"]), (["b"], [0.5]), "must be a whole number. Received 0.5"),
-        (
-            "question_answering",
-            (["a"], ["b"]),
-            (["a"], [0]),
-            "Received, in number 0, 'a' at 0; it occurs no times",
-        ),
-        ("question_answering", (["a"], ["b b"]), ["b"], "'b' without a position; it occurs 2 times"),
-        ("question_answering", (["a"], ["b b"]), (["b"], [7]), "'b' at 7; it occurs 2 times"),
-        ("classification", [["a", "b"], ["b", "a"]], None, "a tuple of two columns"),
-        ("classification", np.array("text"), None, "must be a list of strings. Received 'text'"),
-        ("multiple_choice", (None, ["a"], [["a", "b"]]), None, "A column must be a list. Received None"),
-        (
-            "classification",
-            ["a", "b"],
-            np.eye(2),
-            r"4 labels and 2 texts; of one-hot rows .*`y.argmax\(axis=1\)`",
-        ),
-        ("question_answering", (["a"], ["b"]), (["b"] * 2, [0] * 2), "the same length. Received 1, 2"),
-    ],
-)
+NAN, CLASS = float("nan"), "one of bad, good, or its number from 0 to 1. Received "
+OPTION = "one of its 2 options, from 0, its letter, from A, or its text. Received "
+REFUSED = [
+    ("classification", ["a", "b"], ["good", "huge"], f"{CLASS}'huge'. It is number 1"),
+    ("classification", ["a"], [NAN], f"{CLASS}nan"),
+    ("classification", ["a"], [0.5], f"{CLASS}0.5"),
+    ("classification", ["a"], pd.Series([None], dtype="string"), f"{CLASS}<NA>"),
+    ("token_classification", [["a"]], [[pd.NA]], f"{CLASS}<NA>"),
+    ("token_classification", [["a"], ["b"]], [["bad"], ["huge"]], f"{CLASS}'huge'. It is number 1"),
+    ("token_classification", [["a"]], ["bad"], "The labels of a sentence must be a list. Received 'bad'"),
+    ("token_classification", [["a", "b"]], [["bad"]], "2 words and 1 labels in number 0"),
+    ("token_classification", [["a"]], [["bad"]] * 2, "list of labels for each text. Received 2 lists and 1 texts"),
+    ("multi_label_classification", ["a"], [None], "must be a list of names.* Received None"),
+    ("multi_label_classification", ["a"], ["bad"], "or 0 or 1 for each of bad, good. Received 'bad'"),
+    ("multi_label_classification", ["a"], [[0, 2]], r"or 0 or 1 for each of bad, good. Received \[0, 2\]"),
+    ("multi_label_classification", ["a"], [["figs"]], "one of bad, good. Received 'figs'"),
+    ("multi_label_classification", ["a", "b"], [["bad"]], "Received 1 lists and 2 texts"),
+    ("multiple_choice", QUESTION, [2], f"{OPTION}2"),
+    ("multiple_choice", QUESTION, ["C"], f"{OPTION}'C'"),
+    ("multiple_choice", tuple(2 * part for part in QUESTION), [0, NAN], f"{OPTION}nan. It is number 1"),
+    ("regression", ["a"], ["good"], "must be finite numbers. Received 'good'"),
+    ("regression", ["a", "b"], [1, float("inf")], "Received inf. It is number 1, counted from 0"),
+    ("question_answering", (["a"], ["b"]), (["b"], [0.5]), "must be a whole number. Received 0.5"),
+    ("question_answering", (["a"], ["b"]), (["a"], [0]), "in number 0, 'a' at 0; it occurs no times"),
+    ("question_answering", (["a"], ["b b"]), ["b"], "'b' without a position; it occurs 2 times"),
+    ("question_answering", (["a"], ["b b"]), (["b"], [7]), "'b' at 7; it occurs 2 times"),
+    ("question_answering", (["a"], ["b"]), (["b"] * 2, [0] * 2), "the same length. Received 1, 2"),
+    ("question_answering", ["a"], None, "takes 2 columns"),
+    ("classification", (["a", "b"], ["a"]), None, "columns must have the same length. Received 1, 2"),
+    ("classification", ["a", "b", NAN], ["bad"] * 3, "A text must be a string. Received nan in number 2"),
+    ("classification", [("a", "b"), ("b", "a")], None, r"\('a', 'b'\) in number 0. Pairs are given"),
+    ("classification", "text", None, "must be a list of strings. Received 'text'"),
+    ("classification", np.array("text"), None, "must be a list of strings. Received 'text'"),
+    ("token_classification", ["a b"], None, "must be a list of strings. Received 'a b'"),
+    ("multiple_choice", (["a"], ["b"], ["a b"]), None, "must be a list of strings. Received 'a b'"),
+    ("multiple_choice", (None, ["a"], [["a", "b"]]), None, "A column must be a list. Received None"),
+    ("classification", ["a", "b"], np.eye(2), r"4 labels and 2 texts; of one-hot rows .*`y.argmax\(axis=1\)`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "x", "y", "message"), REFUSED)
 def test_other_forms_are_refused(kind, x, y, message):
     with pytest.raises(InputError, match=message):
         features(kind, x, y)
@@ -149,7 +142,8 @@ def test_tables_for_several_columns():
     """Of labels as 0 and 1, and of the options of a question."""
     labels = pd.DataFrame({"bad": [0, 1], "good": [1, 1]})
     expected = features("multi_label_classification", ["a", "b"], labels.to_numpy())
-    for same in (labels, labels[["good", "bad"]], pd.DataFrame(labels.to_numpy())):
+    names = [["good"], ["bad", "good"]]
+    for same in (names, labels, labels[["good", "bad"]], pd.DataFrame(labels.to_numpy())):
         np.testing.assert_equal(features("multi_label_classification", ["a", "b"], same), expected)
     for other in (labels.rename(columns={"bad": "worse"}), labels[["good", "good"]], labels[["good"]]):
         with pytest.raises(InputError, match="must have the columns bad, good. Received"):

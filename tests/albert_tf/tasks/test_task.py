@@ -24,16 +24,3 @@ def test_a_misspelt_name(name, nearest):
 def test_an_unknown_name():
     with pytest.raises(InputError, match="must be one of cola, .*Received 'xyzzy'.$"):
         find_task("xyzzy")
-
-
-def test_own_data():
-    own = [task.name for task in all_tasks().values() if task.is_own_data]
-    assert own == [
-        "classification",
-        "ordinal-classification",
-        "multi-label-classification",
-        "regression",
-        "multiple-choice",
-        "question-answering",
-        "token-classification",
-    ]

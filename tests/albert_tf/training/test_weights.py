@@ -43,22 +43,19 @@ def assert_same(ours, theirs) -> None:
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
-def test_weights_that_are_not_finite_are_refused(tiny_config, tmp_path):
+@pytest.mark.parametrize("part", ["weights", "moments"])
+def test_values_that_are_not_finite_are_refused(tiny_config, tmp_path, part):
     model, optimizer = made(tiny_config, 1)
-    model.trainable_variables[3].assign(np.full(model.trainable_variables[3].shape, np.nan))
-    RunCheckpoints(tmp_path, model, optimizer).save()
-    with pytest.raises(InputError, match=r"must be finite .*ckpt-0, .* holds NaN or infinity"):
-        load_weights(made(tiny_config, 2)[0], tmp_path)
-
-
-def test_moments_that_are_not_finite_are_refused(tiny_config, tmp_path):
-    model, optimizer = made(tiny_config, 1)
-    optimizer.variables[-1].assign(np.full(optimizer.variables[-1].shape, np.inf))
+    variable, value = (
+        (model.trainable_variables[3], np.nan) if part == "weights" else (optimizer.variables[-1], np.inf)
+    )
+    variable.assign(np.full(variable.shape, value))
     RunCheckpoints(tmp_path, model, optimizer).save()
     other, its_optimizer = made(tiny_config, 2)
-    load_weights(other, tmp_path)
+    if part == "moments":
+        load_weights(other, tmp_path)
     with pytest.raises(InputError, match=r"must be finite .*ckpt-0, .* holds NaN or infinity"):
-        load_weights(other, tmp_path, optimizer=its_optimizer)
+        load_weights(other, tmp_path, optimizer=its_optimizer if part == "moments" else None)
 
 
 @pytest.mark.slow

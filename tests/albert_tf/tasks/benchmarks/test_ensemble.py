@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from albert_cli import cli
 from albert_tf.tasks.probabilities import (
     Probabilities,
     average,
@@ -20,6 +19,7 @@ from albert_tf.tasks.probabilities import (
 from albert_tf.tasks.spans.answer_files import read_n_best, write_answers
 from albert_tf.tasks.spans.answers import Answer, SquadPredictions, average_answers
 from data_prep.errors import InputError
+from tests.commands import refused, run
 
 
 def probabilities(*rows, ids=("a", "b"), classes=("0", "1"), labels=("0", "1")):
@@ -39,25 +39,16 @@ def test_probabilities():
     assert (whole.ids, whole.labels) == (("a", "b"), ("0", "1"))
 
 
-def test_classes_in_another_order():
-    """As those of a model from elsewhere."""
-    one, two = (
-        probabilities([0.9, 0.1], [0.6, 0.4]),
-        probabilities([0.8, 0.2], [0.4, 0.6], classes=("1", "0")),
-    )
-    whole = average({"one": one, "two": two})
-    np.testing.assert_allclose(whole.values, [[0.55, 0.45], [0.6, 0.4]])
-    assert whole.predictions() == ["0", "0"]
-
-
 def test_numbers_and_words():
-    numbers = average(
-        {name: probabilities(x, 2.0, classes=(), labels=None) for name, x in (("1", 1.0), ("2", 4.0))}
-    )
+    numbers = average({x: probabilities(x, 2.0, classes=(), labels=None) for x in (1.0, 4.0)})
     assert numbers.predictions() == [2.5, 2.0]
-    words = [[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.3, 0.7]]
-    whole = average({str(i): probabilities(rows, ids=("a",), labels=None) for i, rows in enumerate(words)})
-    assert whole.predictions() == [["0", "1"]]
+    one, two, long = (
+        probabilities(rows, ids=("a",), labels=None)
+        for rows in ([[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.3, 0.7]], [[0.9, 0.1]] * 3)
+    )
+    assert average({"one": one, "two": two}).predictions() == [["0", "1"]]
+    with pytest.raises(InputError, match="the same words"):
+        average({"one": one, "long": long})
 
 
 def test_several_labels():
@@ -84,16 +75,6 @@ def test_members_with_other_examples(changes, message):
     rows = [0.9, 0.1], [0.6, 0.4]
     with pytest.raises(InputError, match=message):
         average({"one": probabilities(*rows), "two": probabilities(*rows, **changes)})
-
-
-def test_members_have_the_same_words():
-    with pytest.raises(InputError, match="the same words"):
-        average(
-            {
-                "one": probabilities([[0.9, 0.1]], ids=("a",), labels=None),
-                "two": probabilities([[0.9, 0.1], [0.5, 0.5]], ids=("a",), labels=None),
-            }
-        )
 
 
 def test_three_classes_in_another_order():
@@ -169,16 +150,19 @@ def test_members_answer_the_same_questions():
 
 
 def ensemble(capfd, *arguments) -> tuple[int, dict, str]:
-    status = cli.main(["ensemble", *map(str, arguments)])
-    out, error = capfd.readouterr()
+    status, out, error = run(capfd, "ensemble", *arguments)
     return status, json.loads(out) if out else {}, error
 
 
-def write_run(run, rows, *, split="dev", classes=("entailment", "not_entailment"), labels=None, groups=None):
-    run.mkdir(parents=True, exist_ok=True)
+def write_run(
+    folder, rows, *, split="dev", classes=("entailment", "not_entailment"), labels=None, groups=None
+):
+    folder.mkdir(parents=True, exist_ok=True)
     ids = tuple(str(i) for i in range(len(rows)))
     values = tuple(map(np.array, rows))
-    write_probabilities(probabilities_file(run, split), Probabilities(ids, classes, values, labels, groups))
+    write_probabilities(
+        probabilities_file(folder, split), Probabilities(ids, classes, values, labels, groups)
+    )
 
 
 LABELS = ("entailment", "not_entailment")
@@ -202,13 +186,8 @@ def test_seeds_and_folders(capfd, seeds):
 
 
 def test_the_task_is_that_of_the_runs(capfd, seeds):
-    status, _, error = ensemble(capfd, seeds)
-    assert (status, error) == (
-        2,
-        "albert: --task must name the task of models that are not runs of `albert finetune`. Received none.\n",
-    )
-    assert ensemble(capfd)[2] == "albert: Name the folder of at least one run. Received none.\n"
-    assert "There is no folder runs/nope." in ensemble(capfd, seeds, "runs/nope")[2]
+    assert "--task must name the task of models that are not runs of" in refused(capfd, "ensemble", seeds)
+    assert "There is no folder runs/nope." in refused(capfd, "ensemble", seeds, "runs/nope")
     (seeds / "seed_1" / "settings.json").write_text('{"task": "rte"}')
     assert ensemble(capfd, seeds)[1] == ensemble(capfd, seeds, "--task=rte")[1]
 
@@ -236,18 +215,12 @@ def test_a_test_set_has_no_metrics(capfd, tmp_path):
 
 
 def test_metrics_of_groups(capfd, tmp_path):
-    classes = ("contradiction", "entailment", "neutral")
+    nli, letters = ("contradiction", "entailment", "neutral"), tuple("ABCD")
     for i in range(2):
         for split, label, group in (("dev_matched", "neutral", "m"), ("dev_mismatched", "entailment", "mm")):
-            write_run(
-                tmp_path / f"mnli{i}",
-                [[0.1, 0.2, 0.7]],
-                split=split,
-                classes=classes,
-                labels=(label,),
-                groups=(group,),
-            )
-        rows, letters = [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], tuple("ABCD")
+            more = {"split": split, "classes": nli, "labels": (label,), "groups": (group,)}
+            write_run(tmp_path / f"mnli{i}", [[0.1, 0.2, 0.7]], **more)
+        rows = [[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]]
         write_run(tmp_path / f"race{i}", rows, classes=letters, labels=("D", "B"), groups=("middle", "high"))
     _, mnli, _ = ensemble(capfd, tmp_path / "mnli0", tmp_path / "mnli1", "--task=mnli")
     assert mnli["ensemble"] == {"accuracy": 0.5, "accuracy_m": 1.0, "accuracy_mm": 0.0}
@@ -255,13 +228,13 @@ def test_metrics_of_groups(capfd, tmp_path):
     assert race["ensemble"] == {"accuracy": 0.5, "accuracy_high": 0.0, "accuracy_middle": 1.0}
 
 
-def squad_run(run, answers, null_odds=None):
-    run.mkdir()
+def squad_run(folder, answers, null_odds=None):
+    folder.mkdir()
     n_best = {
         id_: [Answer(text, 0, probability, 0.0, 0.0) for text, probability in found]
         for id_, found in answers.items()
     }
-    write_answers(run, "dev", SquadPredictions(n_best, null_odds))
+    write_answers(folder, "dev", SquadPredictions(n_best, null_odds))
 
 
 @pytest.fixture
@@ -273,12 +246,11 @@ def gold(tmp_path):
 
 
 def test_a_report_of_answers(capfd, tmp_path, gold):
-    squad_run(
-        tmp_path / "0", {"1": [("Denver", 0.6), ("Rome", 0.4)], "2": [("x", 1.0)]}, {"1": -1.0, "2": -2.0}
-    )
-    squad_run(
-        tmp_path / "1", {"1": [("Rome", 0.55), ("Denver", 0.45)], "2": [("x", 1.0)]}, {"1": 1.0, "2": 5.0}
-    )
+    for run_, first, odds in (
+        ("0", [("Denver", 0.6), ("Rome", 0.4)], {"1": -1.0, "2": -2.0}),
+        ("1", [("Rome", 0.55), ("Denver", 0.45)], {"1": 1.0, "2": 5.0}),
+    ):
+        squad_run(tmp_path / run_, {"1": first, "2": [("x", 1.0)]}, odds)
     arguments = [tmp_path / "0", tmp_path / "1", "--task=squad2.0"]
     status, report, _ = ensemble(capfd, *arguments, f"--gold={gold}", f"--output_dir={tmp_path}/all")
     assert status == 0
@@ -289,14 +261,14 @@ def test_a_report_of_answers(capfd, tmp_path, gold):
     assert (second["exact"], second["HasAns_exact"]) == (50.0, 0.0)
     assert (report["ensemble"]["exact"], report["ensemble"]["f1"]) == (100.0, 100.0)
     assert json.loads((tmp_path / "all" / "dev_predictions.json").read_text()) == {"1": "Denver", "2": ""}
-    whole = read_n_best(tmp_path / "all", "dev")
-    assert whole.null_odds == pytest.approx(
-        {"1": 0.0, "2": np.log(0.5562559) - np.log(1 - 0.5562559)}, abs=1e-5
-    )
+    odds = np.log(0.5562559) - np.log(1 - 0.5562559)
+    assert read_n_best(tmp_path / "all", "dev").null_odds == pytest.approx({"1": 0.0, "2": odds}, abs=1e-5)
     status, report, _ = ensemble(capfd, *arguments, "--threshold=-9", f"--gold={gold}")
     assert (report["ensemble"]["threshold"], report["ensemble"]["HasAns_exact"]) == (-9.0, 0.0)
-    status, report, _ = ensemble(capfd, *arguments)
-    assert (status, report["ensemble"]) == (0, {})
+    assert ensemble(capfd, *arguments)[:2] == (
+        0,
+        {"members": {f"{tmp_path}/{i}": {} for i in range(2)}, "ensemble": {}},
+    )
 
 
 def test_answers_of_squad1(capfd, tmp_path, gold):
@@ -347,33 +319,24 @@ def test_answers_to_own_questions(capfd, tmp_path):
         (["rte", "--split=test"], "There is no model in the folder rte/seed_0"),
         (["rte", "--threshold=0"], "--gold and --threshold are for questions"),
         (["rte", "--gold=dev.json"], "Received them with --task=rte; leave them out."),
+        (["rte", "--task=ax"], "ax has no dev set"),
+        (["rte", "--output_dir=file"], "--output_dir must be a folder. Received file, which is a file."),
+        (["rte", "--output_dir=rte"], "--output_dir must not be the folder of a run"),
+        (["rte/seed_0", "--output_dir=rte/seed_0"], "--output_dir must not be the folder of a run"),
     ],
 )
 def test_mistakes_of_the_command(capfd, seeds, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "other", [[0.9, 0.1]], labels=LABELS[:1])
-    status, _, error = ensemble(capfd, *arguments, "--task=rte", "--output_dir=all")
+    (tmp_path / "file").touch()
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    usual = [
+        flag for flag in ("--task=rte", "--output_dir=all") if flag.split("=")[0] not in " ".join(arguments)
+    ]
+    status, _, error = ensemble(capfd, *usual, *arguments)
     assert (status, error.count("\n")) == (2, 1)
     assert message in error
-    assert not (tmp_path / "all").exists()
-
-
-def test_predictions_need_a_folder(capfd, seeds):
-    status, _, error = ensemble(capfd, seeds, "--task=rte", f"--output_dir={__file__}")
-    assert (status, error.count("\n")) == (2, 1)
-    assert f"--output_dir must be a folder. Received {__file__}, which is a file." in error
-
-
-def test_predictions_do_not_replace_those_of_a_run(capfd, seeds):
-    before = ensemble(capfd, seeds, "--task=rte")[1]
-    for run, folder in ((seeds, seeds), (seeds / "seed_0", seeds / "seed_0")):
-        status, _, error = ensemble(capfd, run, "--task=rte", f"--output_dir={folder}")
-        assert (status, "--output_dir must not be the folder of a run" in error) == (2, True)
-    assert ensemble(capfd, seeds, "--task=rte")[1] == before
-
-
-def test_a_task_without_that_set(capfd, seeds):
-    assert "ax has no dev set" in ensemble(capfd, seeds, "--task=ax")[2]
+    assert before == {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"1": [{"text": "x"}]}', '{"1": []}', '{"1": 3}', "{"])

@@ -2,11 +2,10 @@
 
 import pytest
 
-from albert_tf.tasks.problems import Problems
-from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.texts.rows import TextExample
 from data_prep.errors import InputError
+from tests.albert_tf.tasks.reading import read
 
 # task -> header of the training file, one of its rows and the example that it is
 TRAIN = {
@@ -72,17 +71,12 @@ def write(folder, task, name, *lines):
     return path
 
 
-def read(data, task, split):
-    problems = Problems()
-    return read_examples(find_task(task), data, split, problems), problems
-
-
 @pytest.mark.parametrize("task", TRAIN)
 def test_training_files(tmp_path, task):
     header, row, example = TRAIN[task]
     path = write(tmp_path, task, "train.tsv", header, row)
     for data in (tmp_path, path.parent, path):
-        examples, problems = read(data, task, "train")
+        examples, problems = read(task, data, "train")
         assert examples == [example]
         assert problems.lines() == []
 
@@ -91,7 +85,7 @@ def test_training_files(tmp_path, task):
 def test_test_files_have_no_labels(tmp_path, task):
     header, row, example = TEST[task]
     write(tmp_path, task, "test.tsv", header, row)
-    examples, problems = read(tmp_path, task, "test")
+    examples, problems = read(task, tmp_path, "test")
     assert examples == [example]
     assert problems.lines() == []
 
@@ -102,12 +96,12 @@ def test_both_development_sets_of_mnli(tmp_path):
     row = row.replace("neutral", "\t".join(["neutral"] * 5))
     for split in find_task("mnli").splits["dev"]:
         write(tmp_path, "mnli", f"{split}.tsv", header, row)
-        assert read(tmp_path, "mnli", split)[0] == [example]
+        assert read("mnli", tmp_path, split)[0] == [example]
 
 
 def test_the_diagnostic_set_without_and_with_labels(tmp_path):
     write(tmp_path, "ax", "diagnostic.tsv", "index\tsentence1\tsentence2", "8\tA cat.\tNo cat.")
-    assert read(tmp_path, "ax", "test")[0] == [TextExample("8", "A cat.", "No cat.")]
+    assert read("ax", tmp_path, "test")[0] == [TextExample("8", "A cat.", "No cat.")]
     full = write(
         tmp_path,
         "ax",
@@ -115,13 +109,13 @@ def test_the_diagnostic_set_without_and_with_labels(tmp_path):
         "Logic\tDomain\tPremise\tHypothesis\tLabel",
         "Negation\tArtificial\tA cat.\tNo cat.\tcontradiction",
     )
-    assert read(full, "ax", "dev")[0] == [TextExample("0", "A cat.", "No cat.", "contradiction")]
+    assert read("ax", full, "dev")[0] == [TextExample("0", "A cat.", "No cat.", "contradiction")]
 
 
 def test_question_pairs_without_a_header(tmp_path):
     path = tmp_path / "new_dev.tsv"
     path.write_text("9\t1\t2\tWhy?\tWhy not?\t0\n8\t3\t4\tbroken 0\n7\t5\t6\tA?\tB?\t1\n", encoding="utf-8")
-    examples, problems = read(path, "qqp", "dev")
+    examples, problems = read("qqp", path, "dev")
     assert [example.id for example in examples] == ["9", "7"]
     assert problems.lines() == [f"1 row: wrong number of columns, left out ({path}:2: received 4 of 6: '8')"]
 
@@ -131,15 +125,15 @@ def test_microsofts_files_of_the_paraphrase_corpus(tmp_path):
     for name in ("train", "test"):
         write(tmp_path, "mrpc", f"msr_paraphrase_{name}.txt", header, "1\t7\t8\tA.\tB.", "0\t9\t8\tC.\tD.")
     write(tmp_path, "mrpc", "dev_ids.tsv", "9\t8")
-    assert [example.text_a for example in read(tmp_path, "mrpc", "train")[0]] == ["A."]
-    assert [example.text_a for example in read(tmp_path, "mrpc", "dev")[0]] == ["C."]
-    assert [example.label for example in read(tmp_path, "mrpc", "test")[0]] == [None, None]
+    assert [example.text_a for example in read("mrpc", tmp_path, "train")[0]] == ["A."]
+    assert [example.text_a for example in read("mrpc", tmp_path, "dev")[0]] == ["C."]
+    assert [example.label for example in read("mrpc", tmp_path, "test")[0]] == [None, None]
 
 
 def test_unusable_rows_are_reported_and_left_out_of_training(tmp_path):
     rows = ["good\t1", " \t1", "odd label\tmaybe", "no label\t", "cut off", "good too\t0"]
     path = write(tmp_path, "sst-2", "train.tsv", "sentence\tlabel", *rows)
-    examples, problems = read(tmp_path, "sst-2", "train")
+    examples, problems = read("sst-2", tmp_path, "train")
     assert [example.text_a for example in examples] == ["good", "good too"]
     assert [example.id for example in examples] == ["0", "5"]
     assert problems.lines() == [
@@ -153,7 +147,7 @@ def test_every_row_of_a_test_set_is_kept(tmp_path):
     path = write(
         tmp_path, "rte", "test.tsv", "index\tsentence1\tsentence2", "0\tA.\tB.", "1\tC.\t", "2\tD.\tE."
     )
-    examples, problems = read(tmp_path, "rte", "test")
+    examples, problems = read("rte", tmp_path, "test")
     assert [(example.id, example.text_b) for example in examples] == [("0", "B."), ("1", ""), ("2", "E.")]
     assert problems.lines() == [
         f"1 row: empty text, kept for prediction ({path}:3: received '' in 'sentence2')"
@@ -165,18 +159,18 @@ def test_scores_that_are_not_numbers(tmp_path):
     write(
         tmp_path, "sts-b", "train.tsv", header, row, row.replace("3.800", "high"), row.replace("3.800", "nan")
     )
-    examples, problems = read(tmp_path, "sts-b", "train")
+    examples, problems = read("sts-b", tmp_path, "train")
     assert len(examples) == 1
     assert problems.counts == {"label that is not a number, left out": 1, "no label, left out": 1}
 
 
 def test_missing_files_and_splits(tmp_path):
     with pytest.raises(InputError, match=r"rte must have the file .*RTE/train\.tsv .*There is none"):
-        read(tmp_path, "rte", "train")
+        read("rte", tmp_path, "train")
     with pytest.raises(InputError, match="no file or folder .*nowhere"):
-        read(tmp_path / "nowhere", "rte", "train")
+        read("rte", tmp_path / "nowhere", "train")
     with pytest.raises(InputError, match="must be one of train, dev_matched, .*Received 'dev'"):
-        read(tmp_path, "mnli", "dev")
+        read("mnli", tmp_path, "dev")
     path = write(tmp_path, "rte", "train.tsv", "index\tsentence1\tsentence2\tlabel", "0\tA\tB\tperhaps")
     with pytest.raises(InputError, match=f"none to use: 1 row: label outside the set, left out \\({path}:2"):
-        read(tmp_path, "rte", "train")
+        read("rte", tmp_path, "train")

@@ -5,10 +5,8 @@ import json
 import pytest
 
 from albert_tf.tasks.choice.rows import ChoiceExample
-from albert_tf.tasks.problems import Problems
-from albert_tf.tasks.reading import read_examples
-from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError
+from tests.albert_tf.tasks.reading import read
 
 OPTIONS = ["Rome", "Bern", "Oslo", "Kiev"]
 
@@ -31,46 +29,36 @@ def write(folder, split, group, number, content):
     return path
 
 
-def read(data, split):
-    problems = Problems()
-    return read_examples(find_task("race"), data, split, problems), problems
-
-
 def test_both_schools_in_the_order_of_their_passages(tmp_path):
     for group, number in (("high", 7), ("middle", 10), ("middle", 9)):
         write(tmp_path / "RACE", "dev", group, number, passage(number, group))
-    examples, problems = read(tmp_path / "RACE", "dev")
+    examples, problems = read("race", tmp_path / "RACE", "dev")
     assert examples[0] == ChoiceExample(
         "middle9.txt-0", "Ann went away.", "Ann is in _ .", tuple(OPTIONS), 1, "middle"
     )
-    assert [example.id for example in examples[1:]] == [
-        "middle9.txt-1",
-        "middle10.txt-0",
-        "middle10.txt-1",
-        "high7.txt-0",
-        "high7.txt-1",
-    ]
+    files = ("middle9", "middle10", "high7")
+    assert [example.id for example in examples] == [f"{file}.txt-{i}" for file in files for i in (0, 1)]
     assert [example.label for example in examples] == [1, 3] * 3
     assert problems.lines() == []
-    assert read(tmp_path, "dev")[0] == examples
-    assert read(tmp_path / "RACE" / "dev", "dev")[0] == examples
-    assert read(tmp_path / "RACE" / "dev" / "high", "dev")[0] == examples[4:]
-    assert read(tmp_path / "RACE" / "dev" / "high" / "7.txt", "dev")[0] == examples[4:]
+    assert read("race", tmp_path, "dev")[0] == examples
+    assert read("race", tmp_path / "RACE" / "dev", "dev")[0] == examples
+    assert read("race", tmp_path / "RACE" / "dev" / "high", "dev")[0] == examples[4:]
+    assert read("race", tmp_path / "RACE" / "dev" / "high" / "7.txt", "dev")[0] == examples[4:]
 
 
 def test_all_passages_of_a_school_in_one_file(tmp_path):
     """As the original reads them; the single files beside it are the same passages."""
     for group, number in (("high", 7), ("middle", 10), ("middle", 9)):
         write(tmp_path / "single", "dev", group, number, passage(number, group))
-    expected, _ = read(tmp_path / "single", "dev")
+    expected, _ = read("race", tmp_path / "single", "dev")
     write(tmp_path / "all", "dev", "middle", "all", "".join(json.dumps(passage(i)) + "\n" for i in (9, 10)))
     write(tmp_path / "all", "dev", "high", "all", json.dumps(passage(7, "high")))
     write(tmp_path / "all", "dev", "high", 7, passage(7, "high"))
-    examples, problems = read(tmp_path / "all", "dev")
+    examples, problems = read("race", tmp_path / "all", "dev")
     assert examples == expected
     assert problems.lines() == []
     write(tmp_path / "all", "dev", "high", "all", "{\n" + json.dumps(passage(7, "high", id=None)))
-    examples, problems = read(tmp_path / "all" / "dev" / "high", "dev")
+    examples, problems = read("race", tmp_path / "all" / "dev" / "high", "dev")
     assert [example.id for example in examples] == ["high2-0", "high2-1"]
     assert "all.txt:1" in problems.lines()[0]
 
@@ -79,7 +67,7 @@ def test_test_sets_may_lack_answers(tmp_path):
     content = passage(1)
     del content["answers"]
     write(tmp_path, "test", "middle", 1, content)
-    examples, problems = read(tmp_path, "test")
+    examples, problems = read("race", tmp_path, "test")
     assert [example.label for example in examples] == [None, None]
     assert problems.lines() == []
 
@@ -93,7 +81,7 @@ def test_unusable_passages_are_reported(tmp_path):
     write(tmp_path, "train", "high", 6, passage(6, options=[OPTIONS[:3], [*OPTIONS[:3], " "]]))
     write(tmp_path, "train", "high", 7, passage(7, questions=[3, "Where?"]))
     (good.parent / "8.txt").write_bytes(b"\xff")
-    examples, problems = read(tmp_path, "train")
+    examples, problems = read("race", tmp_path, "train")
     assert [example.id for example in examples] == ["middle1.txt-0", "middle1.txt-1", "middle7.txt-1"]
     assert dict(problems.counts) == {
         "passage that is not JSON, left out": 1,
@@ -109,4 +97,4 @@ def test_unusable_passages_are_reported(tmp_path):
 
 def test_no_passages(tmp_path):
     with pytest.raises(InputError, match="There are none; name the folder RACE"):
-        read(tmp_path, "train")
+        read("race", tmp_path, "train")

@@ -6,13 +6,11 @@ import pytest
 
 from albert_tf.tasks.choice.rows import ChoiceExample
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.problems import Problems
-from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.spans.rows import QuestionExample
-from albert_tf.tasks.task import find_task
 from albert_tf.tasks.texts.rows import TextExample
 from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
+from tests.albert_tf.tasks.reading import read
 
 tfds = pytest.importorskip("tensorflow_datasets", reason="no tensorflow-datasets")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -103,56 +101,53 @@ def prepared(tmp_path_factory):
         yield folder / "data"
 
 
-def read(task, name, split="train", **arguments):
-    problems = Problems()
-    examples = read_examples(find_task(task), name, split, problems, **arguments)
+def read_sorted(task, name, split="train", **arguments):
+    examples, problems = read(task, name, split, **arguments)
     return sorted(examples, key=lambda example: example.id), problems
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_classes_without_the_originals_names_are_numbers(prepared, split):
-    examples, problems = read("sst-2", "tfds:miniature/sst2", split)
+    examples, problems = read_sorted("sst-2", "tfds:miniature/sst2", split)
     fine, unknown = TextExample("7", "fine ", None, "1"), TextExample("8", "schön")
     assert examples == ([fine, unknown] if split == "test" else [fine])
     assert dict(problems.counts) == ({} if split == "test" else {"no label, left out": 1})
 
 
-def test_classes_with_the_originals_names(prepared):
-    assert read("rte", "tfds:miniature/rte")[0] == [TextExample("0", "A.", "B.", "not_entailment")]
-
-
-def test_numbers(prepared):
-    assert read("sts-b", "tfds:miniature/stsb", "dev")[0] == [TextExample("0", "A.", "B.", 2.5)]
-
-
-def test_questions(prepared):
-    examples, problems = read("squad1.1", "tfds:miniature/v1.1")
-    assert examples == [QuestionExample("q", "Who?", "Ann went.", ("Ann",), (0,))]
-    assert problems.lines() == []
+@pytest.mark.parametrize(
+    ("task", "name", "split", "expected"),
+    [
+        ("rte", "rte", "train", [TextExample("0", "A.", "B.", "not_entailment")]),
+        ("sts-b", "stsb", "dev", [TextExample("0", "A.", "B.", 2.5)]),
+        ("squad1.1", "v1.1", "train", [QuestionExample("q", "Who?", "Ann went.", ("Ann",), (0,))]),
+        (
+            "race", "middle", "dev",
+            [ChoiceExample(f"middle1.txt-{i}", "Ann went.", question, options, label, "middle")
+             for i, (question, options, label) in enumerate(
+                 [("Who?", ("Ann", "Ben", "Cid", "Dot"), 0), ("_ went.", ("a", "b", "c", "d"), 2)])],
+        ),
+    ],
+)  # fmt: skip
+def test_rows_of_benchmarks(prepared, task, name, split, expected):
+    examples, problems = read_sorted(task, f"tfds:miniature/{name}", split)
+    assert (examples, problems.lines()) == (expected, [])
 
 
 def test_marks_of_unanswerable_questions(prepared):
-    examples, problems = read("squad2.0", "tfds:miniature/v2.0")
+    examples, problems = read_sorted("squad2.0", "tfds:miniature/v2.0")
     assert [(example.id, example.is_impossible) for example in examples] == [
         ("q", True), ("qfalse", False), ("qtrue", True)
     ]  # fmt: skip
     assert list(problems.counts) == ["question that is not in SQuAD's form, left out"]
 
 
-def test_passages(prepared):
-    examples, problems = read("race", "tfds:miniature/middle", "dev")
-    assert examples == [
-        ChoiceExample("middle1.txt-0", "Ann went.", "Who?", ("Ann", "Ben", "Cid", "Dot"), 0, "middle"),
-        ChoiceExample("middle1.txt-1", "Ann went.", "_ went.", ("a", "b", "c", "d"), 2, "middle"),
-    ]
-    assert problems.lines() == []
-
-
 def test_own_data(prepared):
-    assert read("token-classification", "tfds:miniature/words", "dev")[0] == [
+    assert read_sorted("token-classification", "tfds:miniature/words", "dev")[0] == [
         WordsExample("0", ("Ann", "went"), ("B-PER", "O"))
     ]
-    examples, problems = read("classification", "tfds:miniature/sst2", columns=Columns(text_a="sentence"))
+    examples, problems = read_sorted(
+        "classification", "tfds:miniature/sst2", columns=Columns(text_a="sentence")
+    )
     assert examples == [TextExample("7", "fine ", None, "positive")]
     assert problems.lines() == [
         "1 row: no label, left out (tfds:miniature/sst2:train, example 1: received None in 'label')"
@@ -160,8 +155,8 @@ def test_own_data(prepared):
 
 
 def test_splits_by_their_names(prepared):
-    assert len(read("mnli", "tfds:miniature/rte:validation_matched", "test_matched")[0]) == 1
-    assert len(read("sst-2", "tfds:miniature/sst2:1.0.0:train[:1]", "dev")[0]) == 1
+    assert len(read_sorted("mnli", "tfds:miniature/rte:validation_matched", "test_matched")[0]) == 1
+    assert len(read_sorted("sst-2", "tfds:miniature/sst2:1.0.0:train[:1]", "dev")[0]) == 1
 
 
 @pytest.mark.parametrize(
@@ -176,7 +171,7 @@ def test_splits_by_their_names(prepared):
 )
 def test_other_names(prepared, task, name, message):
     with pytest.raises(InputError, match=message):
-        read(task, name)
+        read_sorted(task, name)
 
 
 def test_the_tasks_own_configuration(monkeypatch):
@@ -194,5 +189,5 @@ def test_the_tasks_own_configuration(monkeypatch):
         ("rte", "tfds:x/y"),
     ):
         with pytest.raises(InputError, match="enough"):
-            read(task, name)
+            read_sorted(task, name)
     assert asked == ["glue/sst2", "squad/v2.0", "race/middle", "x/y"]

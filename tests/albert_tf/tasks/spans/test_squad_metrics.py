@@ -18,24 +18,9 @@ from data_prep.errors import InputError
 from tests.reference import squad
 
 WORDS = [
-    "the",
-    "The",
-    "a",
-    "an",
-    "Army",
-    "army's",
-    "U.S.",
-    ",",
-    "—",
-    "2,000",
-    "über",
-    "",
-    " ",
-    "a_b",
-    "an-a",
-    "中文",
+    "the", "The", "a", "an", "Army", "army's", "U.S.", ",", "—", "2,000", "über", "", " ", "a_b", "an-a", "中文",
     "\t",
-]
+]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join) | st.text(max_size=8)
 
 
