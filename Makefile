@@ -24,7 +24,7 @@ EXPORT_RUN = tests/export/test_write.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))
 
-# All tests but those of tens of seconds or more, of which it has the few that follow users through everything.
+# All tests but those of several seconds or more, of which it has the few that follow users through everything.
 test: SELECT = -m "not very_slow or journey"
 test: lint test-parts
 

@@ -231,7 +231,7 @@ def test_params(capfd):
     assert "11,683,584" in out
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_commands_run_on_tensorflow_whatever_the_backend_of_keras():
     code = (
         "from albert_cli import entry; entry.main(['models']); import keras; print(keras.backend.backend())"

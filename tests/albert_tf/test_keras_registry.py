@@ -26,6 +26,7 @@ def files(model_file, tmp_path_factory) -> list[Path]:
     return sorted(folder.iterdir())
 
 
+@pytest.mark.very_slow
 @pytest.mark.parametrize("modules", ["keras, albert_tf", "albert_tf, tensorflow, keras"])
 def test_files_are_loaded_after_the_import_alone(files, modules):
     program = f"""

@@ -124,7 +124,7 @@ def test_libraries_with_the_same_weights_must_agree():
     assert line in inference.latency_table(run)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_times_of_all_operations_add_up(tiny_config):
     step = make_training_step(tiny_config, training_batch(4, 16, 2, tiny_config.vocab_size), "float32")
     step()

@@ -152,6 +152,7 @@ def test_serving_signature(loaded, folder):
     assert (folder / "assets.extra" / "tf_serving_warmup_requests").is_file()
 
 
+@pytest.mark.very_slow
 def test_cut_around():
     rng = np.random.default_rng(0)
     for _ in range(100):

@@ -103,7 +103,7 @@ def test_quantized_classifier(model_file, tmp_path):
     assert "pipeline_tag: text-classification" in card_of(tmp_path / "saved")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_card_describes_what_is_exported(model_file, tmp_path):
     """Vectors of a fine-tuned model have neither its head nor its scores."""
     _, file = saved("text", model_file, tmp_path)
@@ -247,7 +247,7 @@ def _in_windows(model, words: list[str]) -> tuple[np.ndarray, list[int]]:
     return np.asarray(model(batch))[windows, places], windows
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_inputs_of_unequal_length_are_refused(finetuned):
     """Otherwise rows would be dropped or paired with others."""
     for name, kind, method, arguments in (
@@ -293,7 +293,7 @@ def test_question_answering_equals_the_model(finetuned, name):
     assert loaded(*[tf.zeros([0], tf.string)] * 2)["answer"].shape == (0,)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_null_odds_above_the_threshold_mean_no_answer(finetuned, tokenizer):
     model = finetuned("span or none", "question-answering")[0]
     contexts = [line for line in LINES if line][:12]
@@ -310,7 +310,7 @@ def test_null_odds_above_the_threshold_mean_no_answer(finetuned, tokenizer):
     np.testing.assert_allclose(outputs["null_odds"], list(found.null_odds.values()), atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypatch):
     monkeypatch.setattr("albert_tf.tasks.spans.serving._CONTEXT", " ")
     model = CASES["span"].build(model_file)
@@ -386,7 +386,7 @@ def test_every_kind_runs_in_a_process_without_this_package(exported, finetuned, 
             assert found.tolist() == array.tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_command_on_the_folder_of_a_run(model_file, tmp_path, capsys):
     """The best seed's model is exported."""
     run = tmp_path / "run"

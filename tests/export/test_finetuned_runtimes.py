@@ -151,6 +151,7 @@ def test_the_card_of_a_model_without_a_vocabulary_shows_ids(tmp_path):
     assert "input_word_ids" in card
 
 
+@pytest.mark.very_slow
 def test_float16_cannot_hold_the_logit_of_impossible_tokens(models, tmp_path, capfd):
     """Masked logits are neither infinite nor NaN, nor are the others."""
     assert -IMPOSSIBLE > float(np.finfo("float16").max) > -MASKED_LOGIT

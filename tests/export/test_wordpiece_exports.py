@@ -45,7 +45,7 @@ def exported(vocab_file, tmp_path_factory):
     return export
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_preprocessor(exported, tokenizer):
     _, loaded = exported("preprocessor", seq_length=12)
     ids = [line.tolist() for line in tokenizer.encode_batch(TEXTS)]

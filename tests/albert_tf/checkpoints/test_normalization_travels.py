@@ -52,7 +52,7 @@ def test_of_wordpiece_through_a_hugging_face_directory(tmp_path, normalization):
     assert open_model(tmp_path).vocabulary == vocabulary
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_through_conversions_and_an_export(tmp_path):
     write_huggingface(MODEL, tmp_path)
     convert(tmp_path, tmp_path / "keras", "keras")

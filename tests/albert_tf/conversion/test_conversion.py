@@ -79,7 +79,7 @@ def test_the_precision_that_keras_is_set_to_does_not_matter(head, source, tmp_pa
     assert_same_weights(stored.all_weights, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_rounds_weights(source, tmp_path):
     conversion = convert(source, tmp_path / "hf", "huggingface", dtype="bfloat16")
     assert 1e-3 < conversion.comparison.difference < conversion.comparison.scale

@@ -128,7 +128,7 @@ def test_a_seed_among_several_equals_a_run_of_that_seed(finished, finetuning_fil
     assert without_speed(tmp_path / "run" / "seed_1") != without_speed(finished / "seed_0")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_training_from_scratch(finetuning_files, tmp_path, capfd):
     flags = {"init_checkpoint": None, "albert_config_file": tmp_path / "albert_config.json"}
     CONFIG.to_json_file(tmp_path / "albert_config.json")
@@ -161,7 +161,7 @@ def test_ctrl_c_saves_and_the_same_command_resumes(finetuning_files, tmp_path, m
     assert f"resuming at step 1 of {tmp_path / 'seed_0'}" in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_starts_from_adapters(finetuning_files, tmp_path, capfd):
     def flags(output_dir, **changes):
         return finetuning_files.flags(tmp_path / output_dir, **{"lora_rank": 2, "do_eval": None, **changes})
@@ -296,7 +296,7 @@ def test_two_devices_equal_one_in_a_run(finetuning_files, tmp_path, kind):
         assert line == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_early_stop(finetuning_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     flags = {"learning_rate": 1e-12, "early_stopping_patience": 2, "num_train_steps": 100}
@@ -320,7 +320,7 @@ def test_longer_texts_than_the_position_table(finetuning_files, tmp_path):
     assert cli.main(finetuning_files.flags(tmp_path / "run", **padded)) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_without_evaluation_the_last_weights_are_kept(finetuning_files, tmp_path):
     arguments = finetuning_files.flags(tmp_path / "run", do_eval=None)
     assert cli.main(arguments) == 0
@@ -331,7 +331,7 @@ def test_without_evaluation_the_last_weights_are_kept(finetuning_files, tmp_path
     assert "accuracy" in json.loads((run / "results.json").read_text())["dev"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_finished_run_is_only_evaluated(finished, finetuning_files, tmp_path, capfd):
     shutil.copytree(finished, tmp_path / "run")
     for do_train in (True, None):
@@ -357,7 +357,7 @@ def test_predicting_alone_keeps_all_seeds(finetuning_files, tmp_path):
         assert (run / f"seed_{seed}" / "test_probabilities.jsonl").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_later_seed_joins_the_earlier_ones(finished, finetuning_files, tmp_path):
     """The best of all seeds counts; a folder of another task's seed does not."""
     run = tmp_path / "run"
@@ -376,7 +376,7 @@ def test_a_later_seed_joins_the_earlier_ones(finished, finetuning_files, tmp_pat
     assert (spread["min"], spread["max"]) == (min(accuracies.values()), max(accuracies.values()))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_another_dev_set_is_reported(finished, finetuning_files, tmp_path, capfd, monkeypatch):
     """The same file under another path is none."""
     run = tmp_path / "run"
@@ -412,7 +412,7 @@ def test_a_test_set_that_is_labelled_in_part(finished, tmp_path, capfd):
     assert "test: no metrics, because 1 of 2 rows have no label" in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_whose_data_has_changed(finetuning_files, tmp_path, capfd):
     """Other labels of the same examples; another seed may have other classes, but then no command is for both."""
     files = {f"{split}_file": tmp_path / f"{split}.csv" for split in ("train", "dev")}
@@ -495,7 +495,7 @@ def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind, capfd, standard_
     assert found == (pytest.approx(expected, abs=1e-5) if kind == "regression" else expected)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_ordered_classes_with_names(finetuning_files, tmp_path, capfd):
     flags = {"task": "ordinal-classification", "num_train_steps": 2, "num_warmup_steps": 0}
     run = tmp_path / "run"
@@ -508,7 +508,7 @@ def test_ordered_classes_with_names(finetuning_files, tmp_path, capfd):
     assert {"quadratic_kappa", "mean_absolute_error"} <= set(SeedFolder.of(run, 0).read_results()["dev"])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_several_labels_of_a_text(finetuning_files, tmp_path, capfd, standard_input):
     """The thresholds that are best on dev are stored with the model; every program uses them."""
     kind = "multi-label-classification"
@@ -597,7 +597,7 @@ def test_a_pretraining_run_in_the_folder(finetuning_files, tmp_path, capfd):
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", None)
     flags = {"init_checkpoint": checkpoint, "num_train_steps": 1}
@@ -641,7 +641,7 @@ def questions(finetuning_files, tmp_path_factory) -> Path:
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_windows_follow_from_the_length(questions, finetuning_files, capfd):
     """The usual question of 64 tokens and stride of 128 are too long for windows of 48."""
     settings = json.loads((questions / "seed_0/settings.json").read_text())
@@ -650,7 +650,7 @@ def test_windows_follow_from_the_length(questions, finetuning_files, capfd):
     assert "--doc_stride must be what the model was trained with, 16. Received 9" in refused(capfd, *flags)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_problems_are_reported_and_strict_refuses(finetuning_files, tmp_path, capfd, monkeypatch):
     """Rows that are left out, texts that are cut, and batches that are larger than the data or than memory."""
     text, file = (finetuning_files.folder / "classification-train.csv").read_text(), tmp_path / "train.csv"
@@ -718,7 +718,7 @@ def test_a_dev_set_without_answers_is_refused_before_training(finetuning_files, 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_evaluating_alone_needs_answers(questions, tmp_path, capfd):
     """Otherwise a command would end without a metric."""
     dev_file = tmp_path / "dev.csv"
@@ -728,7 +728,7 @@ def test_evaluating_alone_needs_answers(questions, tmp_path, capfd):
     assert "--do_eval needs a dev set with answers. Received one without any" in error
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_divergence_is_reported(finetuning_files, tmp_path, capfd):
     flags = {"learning_rate": 1e30, "num_warmup_steps": 0}
     error = refused(capfd, *finetuning_files.flags(tmp_path / "run", **flags))

@@ -26,7 +26,7 @@ def train(folder, evaluate, preemption_class=Preemption) -> dict[str, int]:
     return train_seed(CASES["text"].build(None), plan, SeedFolder(folder), preemption, evaluate)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_without_a_best_evaluation_the_last_weights_are_kept(tmp_path):
     """The evaluations lack the metric, or the run goes on without them."""
     facts = train(tmp_path / "no metric", lambda step: {"eval_examples": 3})

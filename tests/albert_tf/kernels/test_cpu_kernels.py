@@ -20,6 +20,7 @@ encode({{name: tf.ones((2, 8), tf.int32) for name in specs}})
 """
 
 
+@pytest.mark.very_slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_gelu_is_part_of_the_product_before_it(dtype):
     kernels = onednn_kernels(PROGRAM.replace("DTYPE", dtype))

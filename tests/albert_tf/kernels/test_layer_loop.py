@@ -75,7 +75,7 @@ def test_remat_keeps_the_gradients_in_bfloat16(tiny_config, remat):
         np.testing.assert_allclose(one, other, atol=0.01 * scale, rtol=0)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("remat", LEVELS[:1])
 def test_masks_differ_between_steps(tiny_config, remat):
     """Otherwise the tests above would pass with wrong masks."""
@@ -211,7 +211,7 @@ def test_only_equal_layers_form_a_loop(tiny_config):
     assert ranges(parameter_sharing="ffn") == each
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_graph_does_not_grow_with_the_layers(tiny_config):
     def operations(layers, **flags):
         encoder = AlbertEncoder(with_dropout(tiny_config, num_hidden_layers=layers), **flags)

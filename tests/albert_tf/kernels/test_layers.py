@@ -87,7 +87,7 @@ def test_activations_are_recomputed_in_training_on_request(
     assert len(calls) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.parametrize("remat", [False, "activations"])
 def test_a_quantized_model_computes_the_same_in_training(tiny_config, remat):

@@ -88,7 +88,7 @@ def test_fit_in_float16(tiny_config):
     np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_evaluate_has_each_tasks_loss_and_accuracy_over_all_batches(tiny_config, tmp_path):
     model, batch = AlbertPretrainer(tiny_config, seed=1), pretraining_batch(tiny_config)
     model.compile("adam")

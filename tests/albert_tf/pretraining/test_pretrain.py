@@ -164,7 +164,7 @@ def test_a_finished_run_is_only_evaluated(finished, pretraining_files, tmp_path)
     assert_same_run(run, finished)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files, tmp_path, capfd):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
@@ -174,7 +174,7 @@ def test_resuming_with_other_evaluations_warns_once(finished, pretraining_files,
         assert capfd.readouterr().err.count("warning: this run was evaluated with --eval_file=") == warns
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_an_early_stop_keeps_the_best_checkpoint(pretraining_files, tmp_path, capfd):
     """With a learning rate near 0, no evaluation is better than the first."""
     run = tmp_path / "run"
@@ -237,7 +237,7 @@ def test_continuing_with_another_dropout_and_the_optimizer(finished, pretraining
     assert read_metrics(run)[-1]["step"] == 20
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
     finished, pretraining_files, tmp_path, capfd
 ):
@@ -277,7 +277,7 @@ def test_without_a_vocabulary_it_trains_and_exports(pretraining_files, tmp_path)
     assert tf.saved_model.load(tmp_path / "saved").signatures["mlm"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path, capfd):
     """The command of google-research/albert's README has --do_eval and no file of its own for it."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", eval_file=None)) == 0
@@ -297,7 +297,7 @@ def test_training_without_do_eval_reports_it(pretraining_files, tmp_path, capfd,
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_vocabulary_that_is_no_longer_there_is_reported(pretraining_files, tmp_path, capfd):
     data, run, note = tmp_path / "data", tmp_path / "run", f"no vocabulary: {tmp_path}/gone.model, which"
     shutil.copytree(Path(pretraining_files.train).parent, data)
@@ -317,7 +317,7 @@ def test_a_vocabulary_that_is_no_longer_there_is_reported(pretraining_files, tmp
         assert (run / "spm.model").read_bytes() == vocabulary.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
     """Nor a training batch that can be divided. The metrics are those that the run's own last evaluation gave."""
     assert cli.main(pretraining_files.flags(tmp_path / "run", num_train_steps=2)) == 0
@@ -332,7 +332,7 @@ def test_evaluation_alone_needs_no_training_files(pretraining_files, tmp_path):
     assert first == pytest.approx(second, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_ctrl_c_saves_and_a_second_one_does_not(pretraining_files, tmp_path, monkeypatch, capfd):
     run = tmp_path / "run"
     arguments = pretraining_files.flags(run, do_eval=None, eval_file=None, iterations_per_loop=1)
@@ -517,7 +517,7 @@ def test_truncated_files(pretraining_files, tmp_path, capfd):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
     """Not among the first, which are looked at before training; TensorFlow's error quotes it."""
     train = Path(pretraining_files.train)
@@ -529,7 +529,7 @@ def test_a_record_that_is_no_example(pretraining_files, tmp_path, capfd):
     assert "Prepare that file again; there is no checkpoint yet." in error
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_damaged_record(pretraining_files, tmp_path, capfd):
     """Its length is intact, so that only reading all of it shows the damage."""
     path = tmp_path / "records"

@@ -78,7 +78,7 @@ def test_not_finite(poison):
     assert_skipped(train(tf.distribute.get_strategy(), poison))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_accumulated():
     assert_skipped(train(tf.distribute.get_strategy(), accumulation_steps=4))
 

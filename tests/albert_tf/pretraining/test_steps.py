@@ -179,7 +179,7 @@ def test_a_loop_over_the_layers_equals_the_layers_unrolled(four_layers, options)
     assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_bfloat16_learns_as_float32_does(one):
     half = train(tf.distribute.get_strategy(), dtype="mixed_bfloat16")
     assert half["trace"] != one["trace"]
@@ -199,7 +199,7 @@ def test_micro_batches_do_not_share_dropout_masks(jit_compile):
     assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_parallel_parts_do_not_share_dropout_masks():
     assert_masks_differ(train(tf.distribute.get_strategy(), parallel_parts=B, **SAME_EXAMPLE), B)
 
@@ -217,7 +217,7 @@ def test_recomputed_activations_equal_kept_ones_on_two_devices(on_two_devices):
     assert len(set(kept["trace"])) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_dropout_is_a_pure_function_of_the_step():
     first, second = (train(tf.distribute.get_strategy(), dropout=0.5) for _ in range(2))
     assert first["trace"] == second["trace"]

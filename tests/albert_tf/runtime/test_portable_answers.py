@@ -141,7 +141,7 @@ def test_stream_answers_in_order(exported):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_questions_with_different_numbers_of_options(exported):
     """Each is answered as alone; the array of a call is padded."""
     model = load_portable(exported("choice")[1])
@@ -159,7 +159,7 @@ def test_questions_with_different_numbers_of_options(exported):
         np.testing.assert_allclose(together["probabilities"][i], padded, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_runs_threshold_decides_whether_there_is_an_answer(model_file, tmp_path):
     """In both exports, and in `albert predict` with the run and with the portable model."""
     model, file = saved("span or none", model_file, tmp_path)
@@ -269,7 +269,7 @@ def test_a_model_from_before_a_fork(engine, exported):
     assert expected in printed
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_columns_of_pandas(exported):
     for name, columns in (("text", (TEXTS,)), ("span", PAIRS)):
         model = load_portable(exported(name)[1])
@@ -278,7 +278,7 @@ def test_columns_of_pandas(exported):
             np.testing.assert_array_equal(found[key], values)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_wrong_inputs_are_refused(portable):
     encoder, classify, answer, choose = (
         load_portable(portable(name)) for name in ("encoder", "text", "span", "choice")

@@ -72,7 +72,7 @@ assert not {{"scipy", "sklearn", "pandas"}} & {{name.split(".")[0] for name in s
     assert run_alone(code).split()[0] in ("small", "big")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_commands_take_the_folder(folders, tmp_path, standard_input, capsys):
     """`albert predict` and `albert evaluate` answer as with the .keras file, without TensorFlow."""
     file, folder = folders

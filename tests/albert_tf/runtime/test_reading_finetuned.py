@@ -149,7 +149,7 @@ def assert_same(first, second) -> None:
         assert second == first
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("to", ["huggingface", "kerashub", "tf1"])
 def test_the_precision_that_keras_is_set_to_does_not_matter(to, sources):
     flags = SourceFlags(labels="small,big") if to != "huggingface" else SourceFlags()

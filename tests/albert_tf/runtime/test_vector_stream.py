@@ -30,6 +30,7 @@ def embed(standard_input, capsysbinary):
     return run
 
 
+@pytest.mark.very_slow
 def test_every_line_has_a_vector(embed, source, tmp_path):
     assert len(MANY) > 1024
     encoder, tokenizer = load_pretrained(source).encoder, load_pretrained(source).tokenizer
@@ -76,6 +77,7 @@ def test_one_batch_and_many_agree(source):
             )
 
 
+@pytest.mark.very_slow
 def test_portable_model(embed, source, portable):
     status, out, _ = embed(f"--model_dir={portable('embedding')}", "--requests=2")
     assert status == 0
@@ -103,6 +105,7 @@ def test_tables_and_objects(stdin, flags, embed, source):
     np.testing.assert_allclose(found, load_pretrained(source).embed(["a, b"]), atol=1e-6)
 
 
+@pytest.mark.very_slow
 def test_columns_of_the_training_data(embed, source, model_file, tmp_path):
     """Those that a run's settings name, or that `fit` was given."""
     texts = pd.DataFrame({"critique": ["a, b", "the captain"], "stars": ["good", "bad"]})

@@ -71,7 +71,7 @@ def test_float16(case, model_file):
     np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_saved_model_resumes_as_if_it_had_not_stopped(tmp_path):
     """With the optimizer's moments and the state of dropout, which Keras' own layers do not save."""
     whole, _ = fitted(AdamW(0.01), dropout=0.1)
@@ -83,7 +83,7 @@ def test_a_saved_model_resumes_as_if_it_had_not_stopped(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_compiling_again_forgets_the_earlier_loss_and_metrics():
     model, _ = fitted(epochs=0)
     own = model.evaluate(IDS, LABELS, batch_size=N, verbose=0)
@@ -117,7 +117,7 @@ def test_added_losses_count():
         model.fit(IDS, LABELS, batch_size=N, verbose=0)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_layers_that_do_not_train_stay_so_in_files_and_copies(tmp_path):
     model = CASES["text"].build(None, dropout=0.0)
     model.encoder.embeddings.trainable = False
@@ -154,7 +154,7 @@ def test_the_order_of_strings_continues_after_the_initial_epoch(model_file):
     assert not np.array_equal(other.get_weights()[0], whole.get_weights()[0])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_an_epoch_of_strings_has_every_text_once(model_file):
     """Also if the executions of several steps do not divide it."""
     whole = fitted_to_strings(model_file)
@@ -162,7 +162,7 @@ def test_an_epoch_of_strings_has_every_text_once(model_file):
     assert_same_weights(fitted_to_strings(model_file, steps_per_execution=4), whole)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_order_of_strings_continues_after_a_backup(model_file, tmp_path):
     class Killed(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
@@ -175,7 +175,7 @@ def test_the_order_of_strings_continues_after_a_backup(model_file, tmp_path):
     assert_same_weights(resumed, fitted_to_strings(model_file))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_columns_of_weights(model_file):
     """Weights (N, 1), as `frame[["weight"]]` has them, of ids and of strings."""
     rng, case = np.random.default_rng(0), CASES["text"]
@@ -197,7 +197,7 @@ def test_weights_of_classes_with_labels_among_the_ids():
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_lora_and_a_frozen_encoder_in_fit():
     for adapt in (
         lambda model: model.enable_lora(2),

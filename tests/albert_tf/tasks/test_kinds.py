@@ -51,7 +51,7 @@ def rows(path: Path, number: int, seed: int) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_an_eighth_kind_needs_no_change_elsewhere(
     eighth, model_file, tmp_path, tiny_config, capsys, standard_input
 ):

@@ -139,7 +139,7 @@ def test_spans_and_their_losses():
     np.testing.assert_allclose(model.compute_loss(batch, labels, outputs), np.mean(losses), rtol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loss_is_the_weighted_mean_without_padding():
     """The loss is the weighted mean: more padding does not change it, and rows of weight 0 do not count."""
     model = with_random_weights(CASES["words"].build(None, dropout=0.0))
@@ -171,7 +171,7 @@ def test_loss_is_the_weighted_mean_without_padding():
     np.testing.assert_allclose(loss(in_dict, None), np.mean(chosen), rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_every_label_has_a_loss_of_its_own():
     batch, labels = batch_of_ids(4, 12), np.array([[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 1, 0]], "float32")
     model = with_random_weights(CASES["topics"].build(None, dropout=0.0))
@@ -197,7 +197,7 @@ def test_a_near_class_costs_less_than_a_far_one():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_class_weights_of_keras(model_file):
     """From strings or ids, by name or number, `class_weight` is a weight of each example."""
     case = CASES["text"]
@@ -326,7 +326,7 @@ def test_micro_batches_equal_the_whole_batch(name, model_file):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_micro_batches_draw_masks_of_their_own():
     """The same masks after the same number of steps, other ones in each step and micro-batch."""
 
@@ -471,7 +471,7 @@ def test_answerability_decides_whether_there_is_an_answer(model_file, bias):
     assert all((answer is None) == (bias > 0) for answer in model.answer(*case.x, null_threshold=always))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_dataset_of_strings(model_file):
     case = CASES["text"]
     model = case.build(model_file, dropout=0.0)
@@ -550,7 +550,7 @@ def test_labels_of_words_beyond_the_longest_sequence(model_file, caplog):
     labels = model.predict_labels([words, ["the"]], verbose=0)
     assert [len(names) for names in labels] == [len(words), 1]
     assert labels[0][-1] == "O"
-    predictor = Predictor(Finetuned.of(model, Path("model"), pytest.fail))
+    predictor = Predictor(finetuned_of(model, Path("model")))
     (answer,) = predictor([WordsExample("1", tuple(words))])
     assert (answer["words"], answer["labels"]) == (words, labels[0])
     assert "beyond the model's longest sequence, 40 tokens: " in caplog.text
@@ -595,7 +595,7 @@ def test_single_batches_of_strings(name, model_file):
     assert not all(map(np.array_equal, before, model.get_weights()))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_columns_of_pandas(model_file):
     case = CASES["text"]
     model = case.build(model_file, dropout=0.0)
@@ -612,7 +612,7 @@ def test_columns_of_pandas(model_file):
     np.testing.assert_array_equal(model.predict(table.text, verbose=0), model.predict(x, verbose=0))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_validation_split_and_weights(model_file):
     case = CASES["text"]
     model, weights = case.build(model_file, dropout=0.0), np.arange(N)

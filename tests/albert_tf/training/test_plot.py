@@ -34,7 +34,7 @@ def colors(path) -> set[tuple[int, ...]]:
 BLUE, ORANGE = (31, 119, 180), (255, 127, 14)  # the first two of tab10
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("kind", ["pretraining", "finetuning"])
 def test_one_run_and_two(tmp_path, kind):
     """Two runs of pretraining; two seeds of a fine-tuning run."""

@@ -278,7 +278,7 @@ def test_remote_files_are_read_and_written(texts, model_file, tmp_path, bucket):
             assert bucket[f"bucket://out/{name}"] == (tmp_path / name).read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_second_data_set_in_a_remote_folder(texts, model_file, tmp_path, bucket):
     settings = settings_for(texts, model_file, tmp_path, output_file="bucket://out/a", num_shards=1)
     first = on_beam(settings)

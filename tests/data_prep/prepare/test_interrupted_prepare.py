@@ -192,7 +192,7 @@ def test_an_interrupted_run_allows_no_other_to_replace_files(settings, small_par
     assert prepare(dataclasses.replace(replacing, overwrite=False), show_progress=False).settings.ngram == 1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_killed_while_it_deletes_its_folder_leaves_nothing_to_resume(
     settings, small_parts, tmp_path, monkeypatch
 ):
