@@ -28,6 +28,7 @@ NPZ_ERRORS = (
     *(OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error),
     *(SyntaxError, tokenize.TokenError),  # NumPy parses headers as Python
 )
+CACHE = "ALBERT_TF_CACHE"  # the environment variable
 _MOST_BYTES = 1 << 30  # of a file that is read at once; a vocabulary has 2 MB, SQuAD 42 MB
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -36,9 +37,14 @@ _DEEPEST = 100  # levels of JSON values; no file of ours or of Hugging Face has 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not C:/, a drive
 
 
+def is_remote(path: str | os.PathLike) -> bool:
+    """Whether a path is an address, such as gs://bucket/run, and not a file of this machine."""
+    return bool(_REMOTE.match(str(path)))
+
+
 def check_local(path: str | os.PathLike) -> None:
     """Raises InputError for an address such as gs://bucket/run, which would become a local folder named "gs:"."""
-    if _REMOTE.match(str(path)):
+    if is_remote(path):
         raise InputError(
             f"Files must be on this machine. Received {path}; use a local path and copy the files, or mount the "
             "bucket."
@@ -200,6 +206,13 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     """Writes a UTF-8 text file: a complete file, or nothing."""
     with written_aside(path) as aside:
         aside.write_text(text, encoding="utf-8")
+
+
+def cache_folder() -> Path:
+    """The folder of downloaded files: $ALBERT_TF_CACHE, or albert_tf in $XDG_CACHE_HOME or ~/.cache."""
+    if folder := os.environ.get(CACHE):
+        return Path(folder).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "albert_tf")
 
 
 def visible_files(folder: Path) -> list[Path]:

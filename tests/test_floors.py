@@ -13,6 +13,7 @@ KERAS, TENSORFLOW = {"keras"}, {"tensorflow", "tensorflow_text"}
 # without, since the model runs on every Keras backend and data is prepared without starting TensorFlow.
 FOLDERS = {
     "data_prep": KERAS | TENSORFLOW,  # errors.py and files.py
+    "data_prep/storage": KERAS | TENSORFLOW,
     "data_prep/tfrecord": KERAS | TENSORFLOW,
     "data_prep/text": KERAS | TENSORFLOW,
     "data_prep/tokenizers": KERAS | TENSORFLOW,

@@ -6,7 +6,6 @@ Nothing that is downloaded is run, and nothing is written outside the caches.
 import glob
 import hashlib
 import http.client
-import os
 import re
 import tempfile
 import urllib.error
@@ -22,9 +21,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from albert_tf.checkpoints import archives
 from data_prep.console import no_clock, open_console
 from data_prep.errors import InputError, first_line, needs_extra
-from data_prep.files import as_record, decode_json
+from data_prep.files import CACHE, as_record, cache_folder, decode_json
 
-_CACHE = "ALBERT_TF_CACHE"  # the environment variable
 _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
 PORTABLE_FACTS = "portable.json"  # in the folder of a portable model
 _PORTABLE_FILES = ["model.onnx", "offsets.npz", "spm.model"]
@@ -87,13 +85,6 @@ def is_cached(address: str) -> bool:
     repository, _ = repository_of(address)
     files = ("model.safetensors", "pytorch_model.bin")
     return any(isinstance(huggingface_hub.try_to_load_from_cache(repository, file), str) for file in files)
-
-
-def cache_folder() -> Path:
-    """The folder of downloaded archives: $ALBERT_TF_CACHE, or albert_tf in $XDG_CACHE_HOME or ~/.cache."""
-    if folder := os.environ.get(_CACHE):
-        return Path(folder).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "albert_tf")
 
 
 def _hub_failures() -> tuple[type[Exception], ...]:
@@ -212,7 +203,7 @@ def _download_archive(address: str) -> Path:
         raise
     except (OSError, http.client.HTTPException, ValueError) as error:
         if not folder.exists():  # if it exists, another process was faster
-            _fail(address, error, "download it elsewhere and name the file", _CACHE)
+            _fail(address, error, "download it elsewhere and name the file", CACHE)
     return folder
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from albert_tf.checkpoints import downloads
-from albert_tf.checkpoints.downloads import cache_folder, download
+from albert_tf.checkpoints.downloads import download
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.tf1 import write_tf1
 from data_prep.errors import InputError
+from data_prep.files import cache_folder
 from tests.albert_tf.checkpoints.processes import serving
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
