@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import queue
 import re
 import socket
 import subprocess
@@ -39,25 +40,23 @@ class Front:
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Front"]:
-        loop = asyncio.new_event_loop()
-        ready = threading.Event()
+        begun: queue.Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
 
         async def serve() -> None:
             server = await asyncio.start_server(self._client, "127.0.0.1", 0, limit=1 << 20)
             self.port = server.sockets[0].getsockname()[1]
-            ready.set()
+            ended = asyncio.Event()
+            begun.put((asyncio.get_running_loop(), ended))
+            await ended.wait()
+            server.close()
 
-        def run() -> None:
-            loop.run_until_complete(serve())
-            loop.run_forever()
-
-        thread = threading.Thread(target=run, daemon=True)
+        thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
         thread.start()
-        assert ready.wait(30)
+        loop, ended = begun.get(timeout=30)
         try:
             yield self
         finally:
-            loop.call_soon_threadsafe(loop.stop)
+            loop.call_soon_threadsafe(ended.set)
             thread.join()
 
     def _kind(self, request: str) -> str:
