@@ -97,9 +97,9 @@ def fetch_ahead(
                 return
             url, copy = waiting.popleft()
             path = copy.result()
-            yield (
-                path if path.exists() else fetch(url, folder, most_bytes)
-            )  # another process needed its place
+            if not path.exists():  # another process needed its place
+                path = fetch(url, folder, most_bytes)
+            yield path
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
