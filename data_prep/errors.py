@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -24,6 +25,9 @@ _SYSTEM = (
 )
 
 
+_SHORTENED = re.compile(r"\b(?!file:)([a-z][a-z0-9+.-]+:)/(?=[^/\s])")
+
+
 class InputError(ValueError):
     """A mistake in the user's files, flags or configuration.
 
@@ -36,6 +40,10 @@ class InputError(ValueError):
     ...     print(error)
     `hidden_size` must be divisible by `num_attention_heads`. Received 770 and 12.
     """
+
+    def __str__(self) -> str:
+        """The message, in which s3:/bucket, as Path writes it, is s3://bucket again."""
+        return _SHORTENED.sub(r"\1//", super().__str__())
 
 
 class Preempted(Exception):  # noqa: N818 - not an error

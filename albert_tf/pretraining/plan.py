@@ -21,6 +21,7 @@ from albert_tf.training.run import Timetable
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import read_json_object
+from data_prep.storage.paths import file_size
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _PAPER_WARMUP = 3_125
@@ -168,7 +169,7 @@ def _find_vocabulary(flags: PretrainingFlags, manifest: Manifest | None) -> Voca
                 f"--spm_model_file must name a SentencePiece model or a vocab.txt. There is no file {path}."
             )
         return manifest.vocabulary.read(path) if manifest else Vocabulary.read(path)
-    if manifest and Path(manifest.vocabulary_here.file).is_file():
+    if manifest and file_size(Path(manifest.vocabulary_here.file)) is not None:
         return manifest.vocabulary_here.read()
     return None
 

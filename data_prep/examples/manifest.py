@@ -16,6 +16,7 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings, shard_names
 from data_prep.files import as_record, encodable, file_sha256, one_process_in, read_json_object, write_text
+from data_prep.storage.paths import address, file_size, folder_matches, local_copy, open_file
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -116,8 +117,8 @@ class VocabularyFacts:
     def of(cls, tokenizer: Tokenizer) -> "VocabularyFacts":
         """Describes a tokenizer's vocabulary."""
         return cls(
-            str(tokenizer.file),
-            file_sha256(tokenizer.file),
+            str(address(tokenizer.file) or tokenizer.file),
+            file_sha256(local_copy(tokenizer.file)),
             tokenizer.vocab_size,
             tokenizer.cls_id,
             tokenizer.sep_id,
@@ -208,7 +209,7 @@ class Manifest:
     def read(cls, path: Path) -> "Manifest":
         """Reads a manifest, or the manifest.json of a folder."""
         path = path / MANIFEST if path.is_dir() else path
-        values = read_json_object(path)
+        values = read_json_object(local_copy(path))
         try:
             return dataclasses.replace(as_record(cls, values, path), path=path)
         except InputError as error:
@@ -253,8 +254,10 @@ class Manifest:
     @property
     def vocabulary_here(self) -> VocabularyFacts:
         """The vocabulary, with its file's path relative to this process; the file may have been removed."""
+        if address(self.vocabulary.file):
+            return self.vocabulary
         file = Path(self.path.parent if self.path else "", self.vocabulary.file)
-        return dataclasses.replace(self.vocabulary, file=str(file))
+        return dataclasses.replace(self.vocabulary, file=str(address(file) or file))
 
     @property
     def name_when_earlier(self) -> str:
@@ -268,9 +271,11 @@ class Manifest:
 
 
 def _relative_to_output(file: str, output_file: str) -> str:
-    """Turns a path relative to the working directory into one relative to the output's folder; leaves others."""
-    if Path(file).is_absolute() or "://" in f"{file} {output_file}":
+    """Turns a path relative to the working directory into one relative to the output's folder, if both are local."""
+    if Path(file).is_absolute() or address(file):
         return file
+    if address(output_file):
+        return str(Path(file).absolute())
     path = Path(file).parent.resolve() / Path(file).name  # a file that is a link keeps its name
     try:
         return os.path.relpath(path, shard_names(output_file, 1)[0].parent.resolve())
@@ -280,8 +285,10 @@ def _relative_to_output(file: str, output_file: str) -> str:
 
 def manifests_in(folder: Path) -> list[Manifest]:
     """The manifests of a folder: manifest.json, which is the newest, then earlier ones by name."""
-    earlier = sorted(folder.glob("manifest.*.json"))
-    return [Manifest.read(path) for path in (folder / MANIFEST, *earlier) if path.is_file()]
+    found = folder_matches(folder, "manifest*.json")
+    newest = [path for path in found if path.name == MANIFEST]
+    earlier = [path for path in found if path.name.startswith("manifest.") and path not in newest]
+    return [Manifest.read(path) for path in newest + earlier]
 
 
 def manifests_of(files: Iterable[Path]) -> dict[Path, Manifest]:
@@ -328,7 +335,7 @@ def without_empty_shards(files: Iterable[Path], manifests: Mapping[Path, Manifes
         shard = manifests[file].shard(file) if file in manifests else None
         return shard is not None and shard.examples == 0
 
-    return [file for file in files if not file.is_file() or file.stat().st_size or not counts_none(file)]
+    return [file for file in files if file_size(file) != 0 or not counts_none(file)]
 
 
 def remove_manifests(folder: Path, outputs: Iterable[str]) -> None:
@@ -348,7 +355,7 @@ def package_versions() -> dict[str, str]:
 def file_crc32c(path: Path) -> str:
     """The CRC-32C of a file, hexadecimal."""
     checksum = google_crc32c.Checksum()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while block := file.read(_BLOCK):
             checksum.update(block)
     return checksum.hexdigest().decode()
@@ -356,7 +363,7 @@ def file_crc32c(path: Path) -> str:
 
 def _has_content(path: Path, shard: Shard) -> bool:
     """Whether a file is a shard: it is not empty, and its size and then its checksum agree."""
-    same_size = path.is_file() and path.stat().st_size == shard.bytes > 0
+    same_size = file_size(path) == shard.bytes > 0
     return same_size and file_crc32c(path) == shard.crc32c
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from data_prep.reading.example_files import ExampleLayout, check_feature, parse_record
+from data_prep.storage.paths import name_for_tensorflow
 from data_prep.tfrecord.records import check_not_empty, is_gzip
 from data_prep.tfrecord.schema import Feature, pretraining_features
 
@@ -39,7 +40,8 @@ def read_batches(path: Path) -> Iterator[ExampleBatch]:
     (512, 128)
     """
     check_not_empty(path)
-    dataset = tf.data.TFRecordDataset(os.fsencode(path), "GZIP" if is_gzip(path) else "", buffer_size=1 << 20)
+    name, compression = os.fsencode(name_for_tensorflow(path)), "GZIP" if is_gzip(path) else ""
+    dataset = tf.data.TFRecordDataset(name, compression, buffer_size=1 << 20)
     batches = dataset.batch(_BATCH).as_numpy_iterator()
     layout = None
     first = 0

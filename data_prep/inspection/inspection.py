@@ -12,6 +12,7 @@ from data_prep.inspection.example_batches import read_batches
 from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
 from data_prep.inspection.verification import check_values, missing_shards, verify_file
+from data_prep.storage.paths import file_size
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer
 from data_prep.tokenizers.vocabulary_flags import vocabulary_from_flags
@@ -105,7 +106,7 @@ def verify_files(
             wrong += 1
             line = f"WRONG  {error}"
         else:
-            line = f"ok     {path}: {examples:,} examples, {path.stat().st_size:,} bytes, " + (
+            line = f"ok     {path}: {examples:,} examples, {file_size(path):,} bytes, " + (
                 "matches its manifest" if shard else "no manifest"
             )
         console.print(line, highlight=False, soft_wrap=True, markup=False)
@@ -131,7 +132,7 @@ def _tokenizer(
         if manifest:
             return manifest.vocabulary.read(vocabulary_from_flags(spm_model_file, vocab_file)).tokenizer()
         return load_tokenizer(spm_model_file, vocab_file)
-    if not manifest or not Path(manifest.vocabulary_here.file).is_file():
+    if not manifest or file_size(Path(manifest.vocabulary_here.file)) is None:
         reason = f"{path} has no manifest"
         if manifest:
             reason = f"The manifest names {manifest.vocabulary_here.file}, which does not exist"

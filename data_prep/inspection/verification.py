@@ -8,6 +8,7 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest, Shard, file_crc32c
 from data_prep.inspection.example_batches import ExampleBatch, read_batches
+from data_prep.storage.paths import file_size
 
 
 def verify_file(
@@ -86,14 +87,13 @@ def missing_shards(paths: list[Path], manifests: dict[Path, Manifest]) -> list[P
     listed = {path.with_name(name) for path in paths if path in manifests for name in manifests[path].files}
     shards = ((path, manifests[path].shard(path)) for path in paths if path in manifests)
     renamed = {path.with_name(shard.file) for path, shard in shards if shard}
-    return [path for path in sorted(listed - renamed) if not path.is_file()]
+    return [path for path in sorted(listed - renamed) if file_size(path) is None]
 
 
 def _check_size(path: Path, shard: Shard) -> None:
-    if path.stat().st_size != shard.bytes:
-        raise InputError(
-            f"{path} must have {shard.bytes} bytes according to its manifest. It has {path.stat().st_size}."
-        )
+    size = file_size(path)
+    if size != shard.bytes:
+        raise InputError(f"{path} must have {shard.bytes} bytes according to its manifest. It has {size}.")
     if (found := file_crc32c(path)) != shard.crc32c:
         raise InputError(
             f"{path} must have the CRC-32C {shard.crc32c} according to its manifest. "

@@ -36,7 +36,6 @@ from data_prep.prepare.beam_files import (
     local_file,
     manifests_at,
     open_file,
-    output_names,
     size_of,
 )
 from data_prep.prepare.beam_steps import (
@@ -56,6 +55,7 @@ from data_prep.prepare.outputs import (
     duplicates_note,
     is_remote,
     layout_warning,
+    output_names,
     with_word_boundaries,
 )
 from data_prep.prepare.progress import PrepareProgress
@@ -71,17 +71,18 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     """Runs the pipeline and waits for its end; see `local.prepare`. All machines must see inputs and outputs."""
     check_settings(settings)
     inputs = expand_names(settings.input_file)
-    outputs = output_names(settings.output_file, settings.num_shards)
+    names = output_names(settings.output_file, settings.num_shards)
+    outputs = [name if is_remote(name) else str(Path(name).absolute()) for name in names]
     check_outputs(outputs, inputs, settings.vocabulary_file)
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
     facts = VocabularyFacts.of(vocabulary.tokenizer())  # a damaged file is an error now, not in the job
     settings = with_word_boundaries(settings, facts.sha256)
-    folder, names = outputs[0].rpartition("/")[0], {PurePosixPath(name).name for name in outputs}
+    folder, files = outputs[0].rpartition("/")[0], {PurePosixPath(name).name for name in outputs}
     manifests = manifests_at(folder)
     existing = existing_names(
-        [f"{folder}/{name}" for name in names.union(*(each.files for each in manifests))]
+        [f"{folder}/{name}" for name in files.union(*(each.files for each in manifests))]
     )
-    check_replaced(settings, facts, folder, names, existing, manifests)
+    check_replaced(settings, facts, folder, files, existing, manifests)
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
     options = _options(settings)
     with (

@@ -11,7 +11,6 @@ from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, Manifest, manifests_in
-from data_prep.examples.prepare_flags import shard_names
 from data_prep.prepare.outputs import is_remote
 from data_prep.text.sources import STANDARD_INPUT, expand_files
 from data_prep.text.tfds_rows import is_tfds
@@ -80,16 +79,6 @@ def open_file(name: str, mode: str = "r"):
     """Opens a file to read ("r") or write ("w") its bytes, without decompression."""
     opened = FileSystems.open if mode == "r" else FileSystems.create
     return opened(name, compression_type=CompressionTypes.UNCOMPRESSED)
-
-
-def output_names(output_file: str, num_shards: int) -> list[str]:
-    """Like `settings.shard_names`, for URLs too."""
-    if not is_remote(output_file):
-        return [str(path.absolute()) for path in shard_names(output_file, num_shards)]
-    if "," in output_file:
-        raise InputError(f"--output_file must be one name on a cluster. Received {output_file!r}.")
-    scheme, path = output_file.split("://", 1)
-    return [f"{scheme}://{name}" for name in shard_names(path, num_shards)]
 
 
 def existing_names(outputs: list[str]) -> set[str]:

@@ -36,8 +36,9 @@ from data_prep.examples.manifest import (
 )
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.examples.partners import PartnerPool, PartnerSample
-from data_prep.examples.prepare_flags import PrepareSettings, check_settings, shard_names
+from data_prep.examples.prepare_flags import PrepareSettings, check_settings
 from data_prep.files import file_sha256, new_folder
+from data_prep.prepare.output_folder import OutputFolder, output_folder
 from data_prep.prepare.outputs import (
     RECORD_BYTES,
     check_outputs,
@@ -45,6 +46,7 @@ from data_prep.prepare.outputs import (
     duplicates_note,
     layout_warning,
     no_examples,
+    output_names,
     prose_refused,
     with_word_boundaries,
 )
@@ -52,6 +54,7 @@ from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import finished_work, unfinished_folder
 from data_prep.prepare.workers import Workers
+from data_prep.storage.paths import address, file_size, local_copy
 from data_prep.text.documents import (
     MAX_DOCUMENT_CHARACTERS,
     Text,
@@ -87,35 +90,45 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     """
     check_settings(settings)
     inputs = expand_files(settings.input_file)
-    outputs = shard_names(settings.output_file, settings.num_shards)
-    check_outputs([str(path) for path in outputs], [str(path) for path in inputs], settings.vocabulary_file)
+    names = output_names(settings.output_file, settings.num_shards)
+    check_outputs(names, [str(address(path) or path) for path in inputs], settings.vocabulary_file)
+    with output_folder(settings.output_file) as output:
+        outputs = [output.local / Path(name).name for name in names]
+        return _prepare_in(output, settings, inputs, outputs, show_progress)
+
+
+def _prepare_in(
+    output: OutputFolder,
+    settings: PrepareSettings,
+    inputs: list[Path],
+    outputs: list[Path],
+    show_progress: bool,
+) -> Manifest:
     tokenizer = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case).tokenizer()
     facts = VocabularyFacts.of(tokenizer)
     settings = with_word_boundaries(settings, facts.sha256)
     # An unfinished run was already allowed to replace files, and may have replaced some.
-    if not finished_work(_work_folder(settings.output_file)):
-        folder, names = outputs[0].parent, {path.name for path in outputs}
-        manifests = manifests_in(folder)
-        existing = {
-            name for name in names.union(*(each.files for each in manifests)) if (folder / name).exists()
-        }
-        check_replaced(settings, facts, folder, names, existing, manifests)
-    with new_folder(outputs[0].parent) as folder:
-        return _write_examples(settings, inputs, outputs, folder, tokenizer, show_progress)
+    if not finished_work(output.work):
+        names, manifests = {path.name for path in outputs}, manifests_in(output.final)
+        listed = names.union(*(each.files for each in manifests))
+        existing = {name for name in listed if file_size(output.final / name) is not None}
+        check_replaced(settings, facts, output.name, names, existing, manifests)
+    with new_folder(output.local):
+        return _write_examples(settings, inputs, outputs, output, tokenizer, show_progress)
 
 
 def _write_examples(
     settings: PrepareSettings,
     inputs: list[Path],
     outputs: list[Path],
-    folder: Path,
+    output: OutputFolder,
     tokenizer: Tokenizer,
     show_progress: bool,
 ) -> Manifest:
     total = settings.passes * sum(map(input_size, inputs))
     with (
-        _full_disk_as_input_error(folder),
-        unfinished_folder(_work_folder(settings.output_file), _plan(settings, tokenizer)) as work,
+        _full_disk_as_input_error(output.local),
+        unfinished_folder(output.work, _plan(settings, tokenizer)) as work,
         _workers(settings, work) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
@@ -134,18 +147,19 @@ def _write_examples(
         refusal = prose_refused(settings, names, ExampleCounts.of(counts))
         if counts["examples"] and not refusal:
             progress.step("shuffling")
-            remove_manifests(folder, (output.name for output in outputs))
+            remove_manifests(output.local, (path.name for path in outputs))
             parts = tuple(Part(work, number) for number in range(num_parts))
             shards = _write_shards(parts, outputs, settings.drop_duplicates, workers)
-            read = [SourceFile(str(path), input_size(path)) for path in inputs]
+            read = [SourceFile(str(address(path) or path), input_size(path)) for path in inputs]
             manifest = Manifest.build(settings, tokenizer, read, counts, shards)
-            manifest.write(folder)
+            manifest.write(output.local)
+            output.publish(outputs)
     if refusal:
         raise refusal
     if not counts["examples"]:
         raise no_examples(settings, names, counts)
     warning = layout_warning(settings, names, manifest.counts)
-    progress.done(manifest.counts, folder, warning, duplicates_note(settings, manifest.counts))
+    progress.done(manifest.counts, output.name, warning, duplicates_note(settings, manifest.counts))
     return manifest
 
 
@@ -170,16 +184,13 @@ class _PartJob:
     partners: Path | None  # file of the PartnerPool
 
 
-def _work_folder(output_file: str) -> Path:
-    """A hidden folder beside the output. Its name does not depend on `num_shards`, so that a change is noticed."""
-    first = shard_names(output_file, num_shards=1)[0].absolute()  # workers may run in another folder
-    return first.with_name(f".{first.name}.scratch")
-
-
 def _plan(settings: PrepareSettings, tokenizer: Tokenizer) -> dict:
     """Everything that decides the bytes but the text, which is compared part by part."""
     plan = {name: value for name, value in settings.output_settings.items() if name not in _NAMES_OF_FILES}
-    vocabulary = {"vocabulary": file_sha256(tokenizer.file), **dataclasses.asdict(tokenizer.normalization)}
+    vocabulary = {
+        "vocabulary": file_sha256(local_copy(tokenizer.file)),
+        **dataclasses.asdict(tokenizer.normalization),
+    }
     return {**plan, **vocabulary, "versions": package_versions()}
 
 
@@ -209,7 +220,7 @@ def _part_jobs(
     num_shards: int,
     partners: Path | None,
 ) -> Iterator[_PartJob]:
-    file = Path(settings.vocabulary_file).absolute()
+    file = local_copy(Path(settings.vocabulary_file)).absolute()
     sha256 = file_sha256(file)
     stretches = text_stretches(texts, 1, lambda text: _share_of_part(text, settings))
     for number, stretch in enumerate(stretches):

@@ -11,7 +11,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, VocabularyFacts
-from data_prep.examples.prepare_flags import PrepareSettings
+from data_prep.examples.prepare_flags import PrepareSettings, shard_names
 from data_prep.text.layout import prose_warning
 from data_prep.text.rows import are_rows
 from data_prep.tokenizers.word_starts import usual_boundaries
@@ -52,6 +52,16 @@ def with_word_boundaries(settings: PrepareSettings, vocabulary_sha256: str) -> P
 def is_remote(name: str) -> bool:
     """Whether a name has a scheme, as in gs://bucket/text.txt."""
     return "://" in name
+
+
+def output_names(output_file: str, num_shards: int) -> list[str]:
+    """Like `shard_names`, for addresses, too."""
+    if not is_remote(output_file):
+        return list(map(str, shard_names(output_file, num_shards)))
+    if "," in output_file:
+        raise InputError(f"--output_file must be one name at an address. Received {output_file!r}.")
+    scheme, path = output_file.split("://", 1)
+    return [f"{scheme}://{name}" for name in shard_names(path, num_shards)]
 
 
 def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file: str) -> None:

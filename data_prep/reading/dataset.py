@@ -3,6 +3,7 @@
 files --permute(seed, epoch)--> records --windows, each permuted--> records --> batches --parse, pair, mask--> dict
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,10 @@ from data_prep.reading.dynamic_masking import DynamicMasking, mask_batch
 from data_prep.reading.dynamic_pairs import pair_batch
 from data_prep.reading.example_files import ExampleFiles, ExampleLayout
 from data_prep.reading.random_draws import example_keys
+from data_prep.storage.paths import address, name_for_tensorflow
 from data_prep.tfrecord.records import is_gzip
+
+_COPIED_AHEAD = 2  # files
 
 
 def pretraining_dataset(
@@ -131,9 +135,20 @@ class _HostShare:
         order = order[first:]
         names = [str(path) for path in self.paths]
         files = tf.data.Dataset.from_tensor_slices((tf.gather(names, order), tf.gather(compressions, order)))
+        if any(map(address, self.paths)):
+            files = files.map(_with_local_name).prefetch(_COPIED_AHEAD)
         return files.flat_map(
             lambda name, compression: tf.data.TFRecordDataset(name, compression, buffer_size=1 << 20)
         ).skip(left)
+
+
+def _with_local_name(name: tf.Tensor, compression: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The name under which TensorFlow reads a file that may be remote; copies the file when it is needed."""
+
+    def local_name(name: tf.Tensor) -> str:
+        return name_for_tensorflow(Path(os.fsdecode(name.numpy())))
+
+    return tf.ensure_shape(tf.py_function(local_name, [name], tf.string), []), compression
 
 
 # Every host contributes equally to a batch. If hosts read their own files, examples of the host with the fewest

@@ -19,6 +19,7 @@ from data_prep.examples.manifest import (
 )
 from data_prep.examples.masking import MaskingSettings
 from data_prep.reading.dynamic_masking import DynamicMasking
+from data_prep.storage.paths import file_size
 from data_prep.text.sources import expand_files
 from data_prep.tfrecord.records import count_examples, read_records
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
@@ -142,7 +143,7 @@ class ExampleFiles:
     @property
     def num_bytes(self) -> int:
         """The size of all files."""
-        return sum(path.stat().st_size for path in self.paths)
+        return sum(file_size(path) or 0 for path in self.paths)
 
     @classmethod
     def read(
@@ -214,7 +215,7 @@ def _count(path: Path, manifest: Manifest | None) -> int:
     Otherwise from the headers of its records, which are so close together that all of the file is read.
     """
     shard = manifest.shard(path) if manifest else None
-    if shard and shard.examples > 0 and path.is_file() and path.stat().st_size == shard.bytes:
+    if shard and shard.examples > 0 and file_size(path) == shard.bytes:
         return shard.examples
     return count_examples([path])[0]  # an error if the file is cut off
 

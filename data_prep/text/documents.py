@@ -28,6 +28,7 @@ from typing import get_args
 
 from data_prep.errors import InputError, check_choice
 from data_prep.files import utf8_command
+from data_prep.storage.paths import copied_ahead
 from data_prep.text.rows import rows_reader
 from data_prep.text.sources import InputFile, InputFormat, compression_by_content, compression_of
 
@@ -130,7 +131,7 @@ def read_texts(
       text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
     """
     check_choice(get_args(InputFormat), "input_format", input_format)
-    for path in paths:
+    for path in copied_ahead(paths):
         unpacked = path.with_suffix("") if compression_of(path) else path
         if unpacked.suffix.lower() in _NO_TEXT:
             raise InputError(

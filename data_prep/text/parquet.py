@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError, first_line, needs_extra
+from data_prep.storage.paths import local_copy
 from data_prep.text.sources import check_input
 
 _ROWS = 256  # that are read at once
@@ -19,7 +20,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
         import pyarrow
         from pyarrow import parquet
     try:
-        with parquet.ParquetFile(path) as table:
+        with parquet.ParquetFile(local_copy(path)) as table:
             yield table
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = first_line(error).rstrip(".")

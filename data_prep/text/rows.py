@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
 from data_prep.files import encodable
+from data_prep.storage.paths import file_size
 from data_prep.text.parquet import open_parquet, rows_of
 from data_prep.text.sources import InputFile, compression_of, is_json_array
 from data_prep.text.tfds_rows import is_tfds, read_tfds
@@ -103,7 +104,7 @@ def _text_of(row: Any, rule: str, text_field: str, source: str) -> str:
 
 
 def _read_tfrecords(path: Path, text_field: str) -> Iterator[Row]:
-    is_unnamed_gzip = not compression_of(path) and path.is_file() and is_gzip(path)
+    is_unnamed_gzip = not compression_of(path) and file_size(path) is not None and is_gzip(path)
     with InputFile(path, ".gz" if is_unnamed_gzip else None) as file:
         for number, record in enumerate(read_payloads(file.read, file.name), start=1):
             source = f"{file.name}, record {number}"
@@ -125,7 +126,7 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
         names = table.schema_arrow.names
         if text_field not in names:
             raise _missing_field(text_field, str(path), names)
-        size, total = path.stat().st_size, table.metadata.num_rows
+        size, total = file_size(path) or 0, table.metadata.num_rows
         for number, row in enumerate(rows_of(table, [text_field]), start=1):
             source = f"{path}, row {number}"
             # A table does not tell the size of a row; assume that all are equal.

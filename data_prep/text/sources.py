@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from data_prep.errors import InputError, needs_extra
-from data_prep.files import check_local
+from data_prep.storage.paths import address, address_matches, file_size, local_copy
 from data_prep.text.tfds_rows import is_tfds
 
 InputFormat = Literal["lines", "prose"]  # how text is divided into documents and sentences
@@ -57,7 +57,7 @@ def expand_files(patterns: str) -> list[Path]:
 
 def input_size(path: Path) -> int:
     """Bytes of an input, the sum of its documents' `num_bytes`; 0 if unknown before reading."""
-    return path.stat().st_size if path.is_file() else 0
+    return file_size(path) or 0 if address(path) or path.is_file() else 0
 
 
 def compression_of(path: Path) -> str:
@@ -157,7 +157,7 @@ def check_input(path: Path) -> None:
     # Path.is_dir raises an error for a list of files that is longer than a name may be.
     if os.path.isdir(path):  # noqa: PTH112
         raise InputError(f"Input files must be files. {path} is a folder; write {path}/* for its files.")
-    if path != STANDARD_INPUT and not os.path.exists(path):  # noqa: PTH110
+    if path != STANDARD_INPUT and not address(path) and not os.path.exists(path):  # noqa: PTH110
         raise InputError(f"There is no input file {path}.")
 
 
@@ -166,7 +166,7 @@ def _opened(path: Path) -> Any:
     if path == STANDARD_INPUT:
         return sys.stdin.buffer
     try:
-        raw = path.open("rb")
+        raw = local_copy(path).open("rb")
     except OSError as error:
         raise InputError(f"The input file {path} cannot be opened: {error.strerror}.") from None
     if not raw.peek(1):
@@ -201,7 +201,8 @@ def _zstd() -> ModuleType:
 def _matches(pattern: str) -> list[Path]:
     if is_tfds(pattern) or Path(pattern) == STANDARD_INPUT:
         return [Path(pattern)]
-    check_local(pattern)
+    if address(pattern):
+        return address_matches(pattern)
     # A path that exists is not a pattern. (Path.glob accepts no absolute patterns.)
     exists = os.path.exists(pattern)  # noqa: PTH110
     found = [pattern] if exists else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207

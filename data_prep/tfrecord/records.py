@@ -15,6 +15,7 @@ from typing import IO
 import google_crc32c
 
 from data_prep.errors import InputError
+from data_prep.storage.paths import file_size, local_copy, open_file
 
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
@@ -31,7 +32,7 @@ def count_examples(paths: list[Path]) -> list[int]:
 def read_records(path: Path) -> Iterator[bytes]:
     """Yields the payloads of a TFRecord file, plain or GZIP."""
     check_not_empty(path)
-    with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
+    with open_file(path) as raw, gzip.open(raw) if is_gzip(path) else raw as file:
         yield from read_payloads(lambda size: _read(file, size, path), str(path))
 
 
@@ -64,7 +65,7 @@ def framed(payload: bytes) -> bytes:
 
 def is_gzip(path: Path) -> bool:
     """Whether a file's content, whatever its name, is GZIP."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(2) == _GZIP_MAGIC
 
 
@@ -85,21 +86,22 @@ def _content(path: Path) -> Iterator[bytes | mmap.mmap]:
     """The bytes of a file: mapped, or decompressed if it is GZIP."""
     check_not_empty(path)
     if is_gzip(path):
-        with gzip.open(path) as compressed:
+        with gzip.open(local_copy(path)) as compressed:
             content = _read(compressed, -1, path)
         if not content:
             raise _empty(str(path))
         yield content
         return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+    with local_copy(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         yield mapped
 
 
 def check_not_empty(path: Path) -> None:
     """Raises InputError if the file is missing or empty."""
-    if not path.is_file():
+    size = file_size(path)
+    if size is None:
         raise InputError(f"There is no TFRecord file {path}.")
-    if path.stat().st_size == 0:
+    if not size:
         raise _empty(str(path))
 
 

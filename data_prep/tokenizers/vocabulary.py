@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from data_prep.errors import InputError
 from data_prep.files import read_bytes, read_json_object, write_json, written_aside
+from data_prep.storage.paths import address, file_size, local_copy
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, load_sentencepiece
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.offsets import OffsetTables
@@ -63,7 +64,7 @@ class Vocabulary:
                 f"A vocabulary must be used with its own normalization. {path} is for {beside}, according to the "
                 f"file beside it; received do_lower_case={str(do_lower_case).lower()}."
             )
-        return cls(kind, read_bytes(path), normalization, str(path))
+        return cls(kind, read_bytes(local_copy(Path(path))), normalization, str(address(path) or path))
 
     @property
     def sha256(self) -> str:
@@ -113,12 +114,12 @@ def normalization_file(vocabulary: str | os.PathLike) -> Path:
 def read_normalization(vocabulary: str | os.PathLike) -> Normalization | None:
     """The normalization in the file beside a vocabulary: ours, or Hugging Face's tokenizer_config.json, if any."""
     path, ours = Path(vocabulary), normalization_file(vocabulary)
-    if ours.is_file():
-        return Normalization.from_dict(read_json_object(ours), str(ours))
+    if file_size(ours) is not None:
+        return Normalization.from_dict(read_json_object(local_copy(ours)), str(ours))
     theirs = path.with_name(TOKENIZER_CONFIG)
-    if path.name not in _NAMES_IN_HUGGINGFACE or not theirs.is_file():
+    if path.name not in _NAMES_IN_HUGGINGFACE or file_size(theirs) is None:
         return None
-    values = read_json_object(theirs)
+    values = read_json_object(local_copy(theirs))
     if is_wordpiece(path):
         if values.get("tokenize_chinese_chars", True) is not True:
             raise InputError(

@@ -1,0 +1,106 @@
+"""Addresses as paths: `Path("s3://bucket/text.txt")`, which Python writes s3:/bucket/text.txt.
+
+Whoever reads a file that a user names asks these functions in place of the path's own methods; they answer for
+files of this machine, too.
+"""
+
+import contextlib
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO
+
+from data_prep.errors import InputError
+
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # not C:/, a drive
+_LOCAL = ("file", "local")  # fsspec's schemes of this machine, whose paths begin with a slash
+_NATIVE = ("gs",)  # TensorFlow reads them itself
+_AHEAD = 2  # files
+
+
+def address(path: str | os.PathLike) -> str | None:
+    """The address that a path stands for; None for a file of this machine.
+
+    >>> address(Path("s3://bucket/text.txt")), address("text.txt")
+    ('s3://bucket/text.txt', None)
+    """
+    found = _ADDRESS.fullmatch(os.fspath(path))
+    if not found:
+        return None
+    return f"{found[1]}://{'/' if found[1] in _LOCAL else ''}{found[2]}"
+
+
+def file_size(path: Path) -> int | None:
+    """The size of a file in bytes; None if there is none."""
+    url = address(path)
+    if url is None:
+        return path.stat().st_size if path.is_file() else None
+    from data_prep.storage.objects import stored
+
+    found = stored(url)
+    return found.size if found else None
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Opens a file to read it, with `seek`; of a remote one only what is read is transferred."""
+    url = address(path)
+    if url is None:
+        return path.open("rb")
+    from data_prep.storage.objects import open_binary
+
+    return open_binary(url)
+
+
+def local_copy(path: Path) -> Path:
+    """The path of a file on this machine: a remote one is copied to the cache."""
+    url = address(path)
+    if url is None:
+        return path
+    from data_prep.storage.cache import fetch
+
+    return fetch(url)
+
+
+def name_for_tensorflow(path: Path) -> str:
+    """The name under which TensorFlow reads a file: for gs:// the address, for others that of a local copy."""
+    url = address(path)
+    return url if url and url.partition("://")[0] in _NATIVE else str(local_copy(path))
+
+
+def copied_ahead(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yields the same paths, while threads copy the next remote ones to the cache."""
+    with ThreadPoolExecutor(_AHEAD, "copy") as pool, contextlib.ExitStack() as stack:
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        waiting: list[Path] = []
+        for path in paths:
+            if address(path):
+                pool.submit(local_copy, path)  # an error is raised by whoever opens the file
+            waiting.append(path)
+            if len(waiting) > _AHEAD:
+                yield waiting.pop(0)
+        yield from waiting
+
+
+def address_matches(pattern: str) -> list[Path]:
+    """The files that an address, perhaps with `*`, `?`, `[...]` and `**`, names."""
+    from data_prep.storage.objects import find
+
+    url = address(pattern)
+    assert url
+    found = find(url) if glob.has_magic(url) else [url] * (file_size(Path(url)) is not None)
+    if not found:
+        raise InputError(f"No file matches {url!r}. Check the address and the pattern.")
+    return list(map(Path, found))
+
+
+def folder_matches(folder: Path, pattern: str) -> list[Path]:
+    """The files of a folder whose names match a pattern, sorted."""
+    url = address(folder)
+    if url is None:
+        return sorted(path for path in folder.glob(pattern) if path.is_file())
+    from data_prep.storage.objects import find
+
+    return list(map(Path, find(f"{url.rstrip('/')}/{pattern}")))
