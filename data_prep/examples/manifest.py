@@ -16,7 +16,7 @@ import numpy as np
 from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings, shard_names
 from data_prep.files import as_record, encodable, file_sha256, one_process_in, read_json_object, write_text
-from data_prep.storage.paths import address, file_size, folder_matches, local_copy, open_file
+from data_prep.storage.paths import address, file_size, folder_matches, local_copy, open_file, shown
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -117,7 +117,7 @@ class VocabularyFacts:
     def of(cls, tokenizer: Tokenizer) -> "VocabularyFacts":
         """Describes a tokenizer's vocabulary."""
         return cls(
-            str(address(tokenizer.file) or tokenizer.file),
+            shown(tokenizer.file),
             file_sha256(local_copy(tokenizer.file)),
             tokenizer.vocab_size,
             tokenizer.cls_id,
@@ -257,7 +257,7 @@ class Manifest:
         if address(self.vocabulary.file):
             return self.vocabulary
         file = Path(self.path.parent if self.path else "", self.vocabulary.file)
-        return dataclasses.replace(self.vocabulary, file=str(address(file) or file))
+        return dataclasses.replace(self.vocabulary, file=shown(file))
 
     @property
     def name_when_earlier(self) -> str:

@@ -12,7 +12,7 @@ from data_prep.inspection.example_batches import read_batches
 from data_prep.inspection.example_stats import ExampleStats, stats_table
 from data_prep.inspection.example_view import LEGEND, example_panel
 from data_prep.inspection.verification import check_values, missing_shards, verify_file
-from data_prep.storage.paths import file_size
+from data_prep.storage.paths import file_size, shown
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.vocabulary import Tokenizer, load_tokenizer
 from data_prep.tokenizers.vocabulary_flags import vocabulary_from_flags
@@ -106,7 +106,7 @@ def verify_files(
             wrong += 1
             line = f"WRONG  {error}"
         else:
-            line = f"ok     {path}: {examples:,} examples, {file_size(path):,} bytes, " + (
+            line = f"ok     {shown(path)}: {examples:,} examples, {file_size(path):,} bytes, " + (
                 "matches its manifest" if shard else "no manifest"
             )
         console.print(line, highlight=False, soft_wrap=True, markup=False)

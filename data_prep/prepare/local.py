@@ -54,7 +54,7 @@ from data_prep.prepare.parts import INDEX, Part, merge_shard
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import finished_work, unfinished_folder
 from data_prep.prepare.workers import Workers
-from data_prep.storage.paths import address, file_size, local_copy
+from data_prep.storage.paths import file_size, local_copy, shown
 from data_prep.text.documents import (
     MAX_DOCUMENT_CHARACTERS,
     Text,
@@ -91,7 +91,7 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     check_settings(settings)
     inputs = expand_files(settings.input_file)
     names = output_names(settings.output_file, settings.num_shards)
-    check_outputs(names, [str(address(path) or path) for path in inputs], settings.vocabulary_file)
+    check_outputs(names, list(map(shown, inputs)), settings.vocabulary_file)
     with output_folder(settings.output_file) as output:
         outputs = [output.local / Path(name).name for name in names]
         return _prepare_in(output, settings, inputs, outputs, show_progress)
@@ -150,7 +150,7 @@ def _write_examples(
             remove_manifests(output.local, (path.name for path in outputs))
             parts = tuple(Part(work, number) for number in range(num_parts))
             shards = _write_shards(parts, outputs, settings.drop_duplicates, workers)
-            read = [SourceFile(str(address(path) or path), input_size(path)) for path in inputs]
+            read = [SourceFile(shown(path), input_size(path)) for path in inputs]
             manifest = Manifest.build(settings, tokenizer, read, counts, shards)
             manifest.write(output.local)
             output.publish(outputs)

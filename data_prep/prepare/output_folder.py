@@ -64,7 +64,7 @@ def output_folder(output_file: str) -> Iterator[OutputFolder]:
 
     scratch = cache_folder() / "prepare" / hashlib.sha256(output_file.encode()).hexdigest()[:24]
     scratch.mkdir(parents=True, exist_ok=True)
-    with Lock(first):
+    with Lock(f"{folder}/.{name}"):  # other sets may be written to the folder meanwhile
         yield OutputFolder(folder, scratch / "files", scratch / "work")
     _delete_if_finished(scratch)
 

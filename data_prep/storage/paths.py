@@ -33,6 +33,11 @@ def address(path: str | os.PathLike) -> str | None:
     return f"{found[1]}://{'/' if found[1] in _LOCAL else ''}{found[2]}"
 
 
+def shown(path: str | os.PathLike) -> str:
+    """A path as its user wrote it, for messages."""
+    return address(path) or os.fspath(path)
+
+
 def file_size(path: Path) -> int | None:
     """The size of a file in bytes; None if there is none."""
     url = address(path)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from data_prep.errors import InputError
 from data_prep.files import read_bytes, read_json_object, write_json, written_aside
-from data_prep.storage.paths import address, file_size, local_copy
+from data_prep.storage.paths import file_size, local_copy, shown
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, load_sentencepiece
 from data_prep.tokenizers.normalization import RELEASED, Normalization
 from data_prep.tokenizers.offsets import OffsetTables
@@ -64,7 +64,7 @@ class Vocabulary:
                 f"A vocabulary must be used with its own normalization. {path} is for {beside}, according to the "
                 f"file beside it; received do_lower_case={str(do_lower_case).lower()}."
             )
-        return cls(kind, read_bytes(local_copy(Path(path))), normalization, str(address(path) or path))
+        return cls(kind, read_bytes(local_copy(Path(path))), normalization, shown(path))
 
     @property
     def sha256(self) -> str:
