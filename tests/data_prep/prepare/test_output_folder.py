@@ -1,6 +1,5 @@
 """Examples that are prepared at an address, from text and a vocabulary there, equal local ones."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -56,7 +55,7 @@ def test_the_bytes_and_the_stream_are_those_of_local_files(bucket, tmp_path):
     assert (there.counts, there.shards) == (here.counts, here.shards)
     assert [each.file for each in there.inputs] == [f"{url}/text0.txt", f"{url}/text1.txt"]
     assert there.vocabulary.file == f"{url}/spm.model"
-    assert not os.listdir(tmp_path / "cache" / "prepare"), "the scratch folder is removed"
+    assert not [*(tmp_path / "cache" / "prepare").iterdir()], "the scratch folder is removed"
     flags = {"batch_size": 4, "shuffle_seed": 1}
     remote = pretraining_dataset(f"{url}/there/train.tfrecord*", **flags)
     ours = pretraining_dataset(f"{folder}/here/train.tfrecord*", **flags)
