@@ -11,10 +11,12 @@ import contextlib
 import io
 import logging
 import shlex
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import new_folder
@@ -31,6 +33,7 @@ finally:
 from data_prep.examples.manifest import MANIFEST, Manifest, SourceFile, VocabularyFacts
 from data_prep.examples.prepare_flags import PrepareSettings, check_settings
 from data_prep.prepare.beam_files import (
+    delete_folder,
     existing_names,
     expand_names,
     local_file,
@@ -40,10 +43,12 @@ from data_prep.prepare.beam_files import (
 )
 from data_prep.prepare.beam_steps import (
     ERRORS_FILE,
+    STARTED_FILE,
     MakeExamples,
     SamplePartners,
     add_counts,
     finish,
+    mark_start,
     read_input,
     write_shard,
     write_slice,
@@ -65,11 +70,14 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 _SLICE_BYTES = 64 << 20  # records that a worker sorts at a time, about
 _UNKNOWN_SIZE = 1 << 30  # assumed for inputs whose size is unknown before reading
 _LINES_SHOWN = 8
+_SECONDS_TO_START = 900  # Dataflow takes minutes to start machines
 
 
 def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     """Runs the pipeline and waits for its end; see `local.prepare`. All machines must see inputs and outputs."""
     check_settings(settings)
+    options = _options(settings)
+    FileSystems.set_options(options)  # they may hold the keys of the storage
     inputs = expand_names(settings.input_file)
     names = output_names(settings.output_file, settings.num_shards)
     outputs = [name if is_remote(name) else str(Path(name).absolute()) for name in names]
@@ -84,7 +92,6 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     )
     check_replaced(settings, facts, folder, files, existing, manifests)
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
-    options = _options(settings)
     with (
         contextlib.nullcontext() if is_remote(folder) else new_folder(Path(folder)),
         PrepareProgress(0, show_progress) as progress,
@@ -92,7 +99,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     ):
         progress.step(f"preparing on {settings.runner}")
         pipeline = _pipeline(settings, inputs, outputs, scratch, vocabulary, options)
-        pipeline.run().wait_until_finish()
+        _wait(pipeline.run(), scratch)
         if FileSystems.exists(f"{scratch}/{ERRORS_FILE}"):
             with open_file(f"{scratch}/{ERRORS_FILE}") as file:
                 raise InputError(file.read().decode())
@@ -101,6 +108,32 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     warning = layout_warning(settings, inputs, manifest.counts)
     progress.done(manifest.counts, folder, warning, duplicates_note(settings, manifest.counts))
     return manifest
+
+
+def _wait(result: Any, scratch: str) -> None:
+    """Waits for the end of a job; cancels it if no worker has begun after a while, since it would wait for ever."""
+    has_no_workers = threading.Event()
+
+    def give_up() -> None:
+        if not FileSystems.exists(f"{scratch}/{STARTED_FILE}"):
+            has_no_workers.set()
+            result.cancel()
+
+    timer = threading.Timer(_SECONDS_TO_START, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        result.wait_until_finish()
+    except Exception:
+        if not has_no_workers.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if has_no_workers.is_set():
+        raise InputError(
+            f"A job needs workers with the packages apache-beam and albert-tf. None has begun to work within "
+            f"{_SECONDS_TO_START} seconds; look at the logs of the cluster's workers."
+        )
 
 
 def _pipeline(
@@ -112,6 +145,11 @@ def _pipeline(
     options: PipelineOptions,
 ) -> beam.Pipeline:
     pipeline = beam.Pipeline(options=options)
+    _ = (
+        pipeline
+        | "start" >> beam.Create([f"{scratch}/{STARTED_FILE}"])
+        | "mark start" >> beam.Map(mark_start)
+    )
     read = (
         pipeline
         | "inputs" >> beam.Create(inputs)
@@ -206,5 +244,4 @@ def _job_errors(runner: str, scratch: str) -> Iterator[None]:
     finally:
         beam_log.setLevel(level)
         with contextlib.suppress(Exception):
-            if FileSystems.exists(scratch):  # not after success, nor if the runner did not start
-                FileSystems.delete([scratch])
+            delete_folder(scratch)

@@ -109,6 +109,13 @@ def set_manifests_aside(folder: str, outputs: set[str]) -> None:
             replace_all([name], [f"{folder}/{manifest.name_when_earlier}"])
 
 
+def delete_folder(folder: str) -> None:
+    """Deletes the files of a folder, which exists as a folder on this machine only."""
+    (match,) = FileSystems.match([f"{folder}/*"])
+    if match.metadata_list:
+        FileSystems.delete([f"{folder}/" if is_remote(folder) else folder])
+
+
 def replace_all(sources: Iterable[str], targets: Iterable[str]) -> None:
     """Moves files and replaces the targets."""
     targets = list(targets)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
 from data_prep.examples.document_examples import document_examples, serialize_batch
@@ -19,15 +18,28 @@ from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.examples.partners import PartnerPool, PartnerSample
 from data_prep.examples.prepare_flags import PrepareSettings
-from data_prep.prepare.beam_files import local_file, open_file, replace_all, set_manifests_aside
+from data_prep.prepare.beam_files import (
+    delete_folder,
+    local_file,
+    open_file,
+    replace_all,
+    set_manifests_aside,
+)
 from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples, prose_refused
 from data_prep.text.documents import Document, read_texts
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 ERRORS_FILE = "errors.txt"
+STARTED_FILE = "started"
 _ERRORS_SHOWN = 3
 _COPIED_TOGETHER = 8 << 20  # bytes
+
+
+def mark_start(name: str) -> None:
+    """Writes a file, which shows that a worker has begun."""
+    with open_file(name, "w") as file:
+        file.write(b"started")
 
 
 def read_input(name: str, settings: PrepareSettings):
@@ -167,7 +179,7 @@ def finish(
             file.write(manifest.to_json().encode())
     else:
         manifest.write(Path(folder))
-    FileSystems.delete([scratch])
+    delete_folder(scratch)
 
 
 def _summary(errors: list[str]) -> str:

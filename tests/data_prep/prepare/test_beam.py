@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ from data_prep.examples.manifest import Manifest
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare import beam, beam_files
 from data_prep.prepare.beam import prepare_on_cluster
-from data_prep.prepare.beam_files import expand_names, output_names
+from data_prep.prepare.beam_files import expand_names
 from data_prep.prepare.local import prepare
+from data_prep.prepare.outputs import output_names
 from tests.story import write_story
 
 SEVERAL = "--direct_num_workers=2 --direct_running_mode=multi_processing"
@@ -320,7 +322,42 @@ def test_names_of_inputs_and_outputs(texts, bucket, tmp_path, monkeypatch):
         "bucket://out/a-00000-of-00002",
         "bucket://out/a-00001-of-00002",
     ]
-    assert output_names("a", 1) == [str(texts / "a")]
-    with pytest.raises(InputError, match="must be one name on a cluster"):
+    assert output_names("a", 1) == ["a"]
+    with pytest.raises(InputError, match="must be one name at an address"):
         output_names("bucket://out/a,bucket://out/b", 2)
     assert beam_files.size_of("tfds:imdb_reviews:train") == 0
+
+
+@pytest.mark.very_slow
+def test_workers_that_never_start(texts, model_file, tmp_path, monkeypatch):
+    """A job server, and a pool whose workers have no Beam: nothing answers on its port."""
+    monkeypatch.setattr(beam, "_SECONDS_TO_START", 8)
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as silent, socket.socket() as free:
+        for one in (silent, free):
+            one.bind(("127.0.0.1", 0))
+        silent.listen()
+        pool, port = silent.getsockname()[1], free.getsockname()[1]
+        free.close()
+        module = "apache_beam.runners.portability.local_job_service_main"
+        with subprocess.Popen(
+            [sys.executable, "-m", module, f"--port={port}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as server:
+            try:
+                assert any("Listening" in line for line in server.stdout)
+                options = (
+                    f"--job_endpoint=127.0.0.1:{port} --environment_type=EXTERNAL "
+                    f"--environment_config=127.0.0.1:{pool}"
+                )
+                settings = settings_for(texts, model_file, tmp_path / "out")
+                changed = dataclasses.replace(
+                    settings, runner="PortableRunner", workers=None, pipeline_options=options
+                )
+                with pytest.raises(InputError, match="None has begun to work within 8 seconds"):
+                    prepare_on_cluster(changed, show_progress=False)
+            finally:
+                server.kill()
+    assert not (tmp_path / "out").exists()
