@@ -271,7 +271,7 @@ class Manifest:
 
 
 def _relative_to_output(file: str, output_file: str) -> str:
-    """Turns a path relative to the working directory into one relative to the output's folder, if both are local."""
+    """Makes a path relative to the output's folder in place of the working directory, if both are local."""
     if Path(file).is_absolute() or address(file):
         return file
     if address(output_file):

@@ -111,7 +111,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
 
 
 def _wait(result: Any, scratch: str) -> None:
-    """Waits for the end of a job; cancels it if no worker has begun after a while, since it would wait for ever."""
+    """Waits for the end of a job; cancels it if no worker has begun after a while."""
     has_no_workers = threading.Event()
 
     def give_up() -> None:
