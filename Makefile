@@ -6,7 +6,7 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-all test-fast test-parts wheel site tutorials test-data test-model test-training \
+.PHONY: demo stores test test-all test-fast test-parts wheel site tutorials test-data test-model test-training \
 	test-tasks test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
@@ -29,10 +29,14 @@ test: SELECT = -m "not very_slow or journey"
 test: lint test-parts
 
 # Every test: one to two hours on two cores.
-test-all: lint test-parts
+test-all: lint stores test-parts
 
 test-parts: test-data test-model test-training test-tasks test-formats test-export-run test-encoder-exports \
 	test-exports test-rest
+
+# Servers of object stores.
+stores: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores]'
 
 # All tests that take less than a second: three minutes on two cores.
 test-fast: SELECT = -m "not slow and not very_slow"
