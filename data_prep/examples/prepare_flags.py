@@ -21,7 +21,8 @@ class PrepareSettings:
     Attributes:
       input_file: text to read: text files, .jsonl, .json, .tfrecord or .parquet, all but the last also compressed
         (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
-        a TensorFlow dataset, and - reads standard input.
+        a TensorFlow dataset, hf://datasets/OWNER/NAME/CONFIG:SPLIT one of the Hugging Face Hub, and - reads
+        standard input.
       output_file: TFRecord file to write, beside a manifest.json. With --num_shards=N it becomes
         NAME-00000-of-0000N and so on; N names separated by commas are allowed, too.
       spm_model_file: SentencePiece model, from `albert vocab` or a released checkpoint.
@@ -29,7 +30,7 @@ class PrepareSettings:
       input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
         "prose" has one document per file and a blank line between paragraphs.
       language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
-      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and TensorFlow datasets.
+      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and datasets.
       num_shards: number of files to write.
       max_seq_length: length of an example in tokens, T, including [CLS] and [SEP].
       max_predictions_per_seq: maximum number of masked tokens in an example, P. Default: --masked_lm_prob times

@@ -12,13 +12,13 @@ from apache_beam.io.filesystems import FileSystems
 from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, Manifest, manifests_in
 from data_prep.prepare.outputs import is_remote
-from data_prep.text.sources import STANDARD_INPUT, expand_files
-from data_prep.text.tfds_rows import is_tfds
+from data_prep.storage.paths import shown
+from data_prep.text.sources import STANDARD_INPUT, expand_files, is_dataset
 
 
 def expand_names(patterns: str) -> list[str]:
     """Like `sources.expand_files`, for remote files and globs too; the names mean the same on every machine."""
-    if not is_remote(patterns):
+    if "://" not in patterns:
         return [_shared_name(path) for path in expand_files(patterns)]
     names: dict[str, None] = {}
     for pattern in filter(None, (part.strip() for part in patterns.split(","))):
@@ -30,7 +30,7 @@ def expand_names(patterns: str) -> list[str]:
 def _shared_name(path: Path) -> str:
     if path == STANDARD_INPUT:
         raise InputError("A cluster reads files. Received standard input; write the text to a file first.")
-    return str(path) if is_tfds(path) else str(path.absolute())
+    return shown(path) if is_dataset(path) else str(path.absolute())
 
 
 def _matches(pattern: str) -> list[str]:
@@ -43,7 +43,7 @@ def _matches(pattern: str) -> list[str]:
 
 def size_of(name: str) -> int:
     """Bytes of an input; 0 if unknown before reading."""
-    if is_tfds(name):
+    if is_dataset(name):
         return 0
     if not is_remote(name):
         return Path(name).stat().st_size

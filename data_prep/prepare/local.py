@@ -62,8 +62,7 @@ from data_prep.text.documents import (
     read_texts,
     text_stretches,
 )
-from data_prep.text.sources import expand_files, input_size
-from data_prep.text.tfds_rows import is_tfds
+from data_prep.text.sources import expand_files, input_size, is_dataset
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 from data_prep.tokenizers.vocabulary_flags import WordBoundaries
@@ -200,7 +199,7 @@ def _sample_partners(
     """Reads the text once for next-sentence prediction; returns the file of the sample."""
     if settings.sentence_objective != "nsp":
         return None
-    if any(not path.is_file() for path in inputs if not is_tfds(path)):
+    if any(not path.is_file() for path in inputs if not is_dataset(path)):
         raise InputError(
             "--sentence_objective=nsp reads the text twice, so it needs files. Received standard input "
             "or a pipe; write the text to a file first."

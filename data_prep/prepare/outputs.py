@@ -14,6 +14,7 @@ from data_prep.examples.manifest import ExampleCounts, Manifest, Shard, Vocabula
 from data_prep.examples.prepare_flags import PrepareSettings, shard_names
 from data_prep.text.layout import prose_warning
 from data_prep.text.rows import are_rows
+from data_prep.text.sources import is_dataset
 from data_prep.tokenizers.word_starts import usual_boundaries
 
 RECORD_BYTES = 1.6  # about so many bytes of records for a character of text, in each duplicate
@@ -50,8 +51,8 @@ def with_word_boundaries(settings: PrepareSettings, vocabulary_sha256: str) -> P
 
 
 def is_remote(name: str) -> bool:
-    """Whether a name has a scheme, as in gs://bucket/text.txt."""
-    return "://" in name
+    """Whether a name has a scheme that Apache Beam may know, as in gs://bucket/text.txt."""
+    return "://" in name and not is_dataset(name)
 
 
 def output_names(output_file: str, num_shards: int) -> list[str]:

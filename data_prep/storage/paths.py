@@ -81,7 +81,7 @@ def copied_ahead(paths: Iterable[Path]) -> Iterator[Path]:
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         waiting: list[Path] = []
         for path in paths:
-            if address(path):
+            if address(path) and not str(path).startswith("hf:"):  # datasets are streamed
                 pool.submit(local_copy, path)  # an error is raised by whoever opens the file
             waiting.append(path)
             if len(waiting) > _AHEAD:

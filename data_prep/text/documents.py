@@ -9,7 +9,8 @@ The name of an input determines its format:
     wiki.json           the same, or an array of objects          │
     wiki.tfrecord       tf.train.Examples; also *.tfrecords       ├ each row is a document of prose; `text_field`
     wiki.parquet        a table                                   │ is the field with its text
-    tfds:imdb_reviews:train  a dataset of tensorflow-datasets    ─┘
+    tfds:imdb_reviews:train  a dataset of tensorflow-datasets     │
+    hf://datasets/stanfordnlp/imdb:train  one of the Hub         ─┘
     -                   text from standard input
 
 All but .parquet may end in .gz, .bz2, .xz or .zst. Texts are read one at a time, and very long texts, documents,

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from data_prep.errors import InputError
 from data_prep.files import encodable
-from data_prep.storage.paths import file_size
+from data_prep.storage.paths import file_size, shown
+from data_prep.text.hub_rows import is_hub, read_hub
 from data_prep.text.parquet import open_parquet, rows_of
-from data_prep.text.sources import InputFile, compression_of, is_json_array
-from data_prep.text.tfds_rows import is_tfds, read_tfds
+from data_prep.text.sources import InputFile, compression_of, is_dataset, is_json_array
+from data_prep.text.tfds_rows import read_tfds
 from data_prep.tfrecord.records import is_gzip, read_payloads
 from data_prep.tfrecord.serialization import parse_example
 
@@ -37,13 +38,14 @@ def rows_reader(path: Path) -> Callable[[Path, str], Iterator[Row]] | None:
     """The reader for an input, chosen by its name; None for text files.
 
     The names: *.jsonl, *.ndjson and *.json, *.tfrecord and *.tfrecords (also followed by -00000-of-00005), each
-    also followed by .gz, .bz2, .xz or .zst; *.parquet; tfds:NAME/CONFIG:SPLIT. Suffixes may have capital letters.
+    also followed by .gz, .bz2, .xz or .zst; *.parquet; tfds:NAME/CONFIG:SPLIT;
+    hf://datasets/OWNER/NAME/CONFIG:SPLIT. Suffixes may have capital letters.
 
     >>> rows_reader(Path("wiki.jsonl.gz"))
     <function _read_json_lines>
     """
-    if is_tfds(path):
-        return _read_tfds
+    if is_dataset(path):
+        return _read_dataset
     name = path.name.lower().removesuffix(compression_of(path))
     if name.endswith((".jsonl", ".ndjson")):
         return _read_json_lines
@@ -133,12 +135,14 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[Row]:
             yield Row(_as_text(row[text_field], text_field, source), source, size * number // total)
 
 
-def _read_tfds(path: Path, text_field: str) -> Iterator[Row]:
-    position = 0
-    for number, text in enumerate(read_tfds(path, text_field), start=1):
-        position += len(text)
-        source = f"{path}, example {number}"
-        yield Row(_as_text(text, text_field, source), source, position)
+def _read_dataset(path: Path, text_field: str) -> Iterator[Row]:
+    read: Callable[[Path, str], Iterator[str | bytes | None]] = read_hub if is_hub(path) else read_tfds
+    name, position = shown(path), 0
+    for number, value in enumerate(read(path, text_field), start=1):
+        source = f"{name}, example {number}"
+        text = _as_text(value, text_field, source)
+        position += len(text.encode())
+        yield Row(text, source, position)
 
 
 def _as_text(value: Any, text_field: str, source: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from data_prep.errors import InputError, needs_extra
 from data_prep.storage.paths import address, address_matches, file_size, local_copy
+from data_prep.text.hub_rows import is_hub
 from data_prep.text.tfds_rows import is_tfds
 
 InputFormat = Literal["lines", "prose"]  # how text is divided into documents and sentences
@@ -38,8 +39,8 @@ _BLOCK = 1 << 17  # bytes
 def expand_files(patterns: str) -> list[Path]:
     """The inputs that a flag such as `--input_file` names, each once, sorted within each pattern.
 
-    Patterns are paths and globs, separated by commas ("books/*.txt,extra.jsonl.gz"), "-" and
-    "tfds:NAME/CONFIG:SPLIT".
+    Patterns are paths and globs, separated by commas ("books/*.txt,extra.jsonl.gz"), "-",
+    "tfds:NAME/CONFIG:SPLIT" and "hf://datasets/OWNER/NAME/CONFIG:SPLIT".
 
     >>> expand_files("books/*.txt")
     [PosixPath('books/emma.txt'), PosixPath('books/ulysses.txt')]
@@ -55,9 +56,14 @@ def expand_files(patterns: str) -> list[Path]:
     return list(files)
 
 
+def is_dataset(name: str | Path) -> bool:
+    """Whether an input is a dataset of tensorflow-datasets or the Hub, and not a file."""
+    return is_tfds(name) or is_hub(name)
+
+
 def input_size(path: Path) -> int:
     """Bytes of an input, the sum of its documents' `num_bytes`; 0 if unknown before reading."""
-    return file_size(path) or 0 if address(path) or path.is_file() else 0
+    return 0 if is_dataset(path) or path == STANDARD_INPUT else file_size(path) or 0
 
 
 def compression_of(path: Path) -> str:
@@ -199,7 +205,7 @@ def _zstd() -> ModuleType:
 
 
 def _matches(pattern: str) -> list[Path]:
-    if is_tfds(pattern) or Path(pattern) == STANDARD_INPUT:
+    if is_dataset(pattern) or Path(pattern) == STANDARD_INPUT:
         return [Path(pattern)]
     if address(pattern):
         return address_matches(pattern)

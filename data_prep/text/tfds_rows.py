@@ -102,10 +102,15 @@ def _check_text(tfds: Any, builder: Any, text_field: str, name: str | Path) -> N
     features = builder.info.features
     texts = [key for key, feature in features.items() if isinstance(feature, tfds.features.Text)]
     if text_field not in texts:
-        raise InputError(
-            f"`text_field` must name a text of the dataset. {name} has no text {text_field!r}, "
-            f"only: {', '.join(texts) or 'none'}."
-        )
+        raise no_text_field(text_field, name, texts)
+
+
+def no_text_field(text_field: str, name: str | Path, texts: list[str]) -> InputError:
+    """The error of a dataset with other texts."""
+    return InputError(
+        f"`text_field` must name a text of the dataset. {name} has no text {text_field!r}, "
+        f"only: {', '.join(texts) or 'none'}."
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -18,14 +18,15 @@ class VocabularySettings:
     Attributes:
       input_file: text to read: text files, .jsonl, .json, .tfrecord or .parquet, all but the last also compressed
         (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
-        a TensorFlow dataset, and - reads standard input.
+        a TensorFlow dataset, hf://datasets/OWNER/NAME/CONFIG:SPLIT one of the Hugging Face Hub, and - reads
+        standard input.
       output_prefix: path of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
         PREFIX.report.json.
       vocab_size: number of pieces, including the symbols.
       input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
         "prose" has one document per file and a blank line between paragraphs.
       language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
-      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and TensorFlow datasets.
+      text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and datasets.
       do_lower_case: lower-case the text; --nodo_lower_case trains a cased vocabulary.
       keep_accents: keep accents and other marks, for languages in which ö and o, or が and か, are different
         letters. A vocabulary that is cased or keeps accents comes with PREFIX.normalization.json, which the

@@ -316,6 +316,8 @@ def test_names_of_inputs_and_outputs(texts, bucket, tmp_path, monkeypatch):
         "bucket://texts/text2.txt",
     ]
     assert expand_names("tfds:imdb_reviews:train") == ["tfds:imdb_reviews:train"]
+    dataset = "hf://datasets/team/texts:train"
+    assert expand_names(f"{dataset},bucket://texts/text1.txt") == [dataset, "bucket://texts/text1.txt"]
     with pytest.raises(InputError, match="No file matches 'bucket://texts/\\*.md'"):
         expand_names("bucket://texts/*.md")
     assert output_names("bucket://out/a", 2) == [
@@ -325,7 +327,7 @@ def test_names_of_inputs_and_outputs(texts, bucket, tmp_path, monkeypatch):
     assert output_names("a", 1) == ["a"]
     with pytest.raises(InputError, match="must be one name at an address"):
         output_names("bucket://out/a,bucket://out/b", 2)
-    assert beam_files.size_of("tfds:imdb_reviews:train") == 0
+    assert beam_files.size_of("tfds:imdb_reviews:train") == beam_files.size_of(dataset) == 0
 
 
 @pytest.mark.very_slow
