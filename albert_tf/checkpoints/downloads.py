@@ -10,7 +10,9 @@ import re
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Collection
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, NoReturn, cast
 from urllib.parse import quote, urlsplit
@@ -23,6 +25,7 @@ from data_prep.console import no_clock, open_console
 from data_prep.errors import InputError, first_line, needs_extra
 from data_prep.files import CACHE, as_record, cache_folder, decode_json
 
+SCHEMES = ("hf", "https", "http", "kaggle")
 _HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
 PORTABLE_FACTS = "portable.json"  # in the folder of a portable model
 _PORTABLE_FILES = ["model.onnx", "offsets.npz", "spm.model"]
@@ -54,6 +57,14 @@ _TIMEOUT = 60  # seconds without an answer
 _Name = Annotated[str, msgspec.Meta(pattern=r"^(?!/)(?!(.*/)?\.\.(/|$))[^\x00-\x1f\\]+$")]
 
 
+def needed_files(names: Collection[str]) -> list[str]:
+    """Of the names of the files in a folder, those that the model in it needs, in whatever format."""
+    is_portable = PORTABLE_FACTS in names
+    has_weights = any(fnmatchcase(name, pattern) for pattern in _HUB_WEIGHTS for name in names)
+    others = _PORTABLE_FILES if is_portable else _HUB_WEIGHTS if has_weights else _OTHER_HUB_FILES
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in [*_HUB_FILES, *others])]
+
+
 def download(address: str) -> Path:
     """Downloads the files of a model, or finds them in the cache.
 
@@ -73,9 +84,7 @@ def download(address: str) -> Path:
             return _download_from_hub(address, *repository_of(address))
         if scheme in ("https", "http"):
             return _download_archive(address)
-        if scheme == "kaggle":
-            return _download_from_kaggle(address, rest)
-    raise InputError(f"An address must start with hf://, https:// or kaggle://. Received {address}.")
+        return _download_from_kaggle(address, rest)
 
 
 def is_cached(address: str) -> bool:

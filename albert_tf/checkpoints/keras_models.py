@@ -21,7 +21,7 @@ from albert_tf.checkpoints.keras_files import (
     read_hdf5,
 )
 from albert_tf.checkpoints.names import OPTIONAL_PARTS, SEQUENCE_HEAD, TOKEN_HEAD, HeadPart, HeadSize
-from albert_tf.checkpoints.run_files import SETTINGS_FILE, best_seed_folder
+from albert_tf.checkpoints.run_files import MODEL_FILE, SETTINGS_FILE, best_seed_folder
 from albert_tf.checkpoints.stored import StoredModel, read_optional_json
 from albert_tf.checkpoints.weights import as_weights, to_ours
 from albert_tf.config import AlbertConfig
@@ -30,7 +30,6 @@ from data_prep.files import Number, as_record
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Vocabulary, VocabularyKind
 
-MODEL_FILE = "model.keras"
 _PACKAGE = "albert_tf>"  # prefix of the registered names of our classes
 _ENCODER = "encoder/"  # prefix of the encoder's arrays in the files of other models
 _LAYER = re.compile(r"(layers/)?\w+/")

@@ -11,7 +11,8 @@ from data_prep.files import Integer, as_record, decode_json_lines, read_json, re
 SETTINGS_FILE = "settings.json"
 MANIFEST_FILE = "data_manifest.json"
 METRICS_FILE = "metrics.jsonl"
-RESULTS_FILE = "results.json"  # of fine-tuning
+MODEL_FILE = "model.keras"  # of fine-tuning, like the next
+RESULTS_FILE = "results.json"
 CHECKPOINTS = "checkpoints"
 BEST_FILE = "best.json"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import safetensors
 
 from albert_tf.checkpoints import archives
-from albert_tf.checkpoints.downloads import download, is_cached
+from albert_tf.checkpoints.downloads import SCHEMES, download, is_cached
+from albert_tf.checkpoints.remote_models import copied_model
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.parameters import count_parameters
 from data_prep.errors import InputError, check_given_once
@@ -21,7 +22,8 @@ READABLE = (
     "a pretraining or fine-tuning run, a checkpoint in it, a .keras file of albert_tf, the output of `albert "
     "convert`, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub SavedModel, the output of `albert "
     "export --kind=encoder`, a Hugging Face or KerasHub directory, a name from `albert models`, or an address: "
-    "hf://OWNER/NAME, the https:// address of a .tar.gz, or kaggle://OWNER/MODEL/FRAMEWORK/VARIATION"
+    "hf://OWNER/NAME, the https:// address of a .tar.gz, kaggle://OWNER/MODEL/FRAMEWORK/VARIATION, or the s3:// or "
+    "gs:// address of any of these files and folders"
 )
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # OWNER/NAME
 # One Hugging Face directory for each model of the package.
@@ -105,11 +107,13 @@ def local_files(source: str | Path) -> Iterator[Path]:
     elif _exists(path):
         yield path
     elif "://" in text:
-        yield _downloaded(text)
+        with downloaded(text) as path:
+            yield path
     elif text in _shipped_folders():
         yield _shipped_folders()[text]
     elif text in _google_addresses():
-        yield _downloaded(_google_addresses()[text])
+        with downloaded(_google_addresses()[text]) as path:
+            yield path
     elif "." in text or path.name != text:
         raise InputError(f"There is no checkpoint at {path}. {_hub_advice(text)}A model is {READABLE}.")
     else:
@@ -117,6 +121,21 @@ def local_files(source: str | Path) -> Iterator[Path]:
             f"There is no checkpoint at {text}, and no model has this name{_suggestion(text)}; `albert models` "
             "lists the names."
         )
+
+
+@contextlib.contextmanager
+def downloaded(address: str) -> Iterator[Path]:
+    """The files at an address, in a cache; errors in the block that name files in an object store say where."""
+    if address.partition("://")[0] not in SCHEMES:
+        with copied_model(address) as path:
+            yield path
+        return
+    try:
+        path = download(address)
+    except InputError as error:
+        names = ", ".join(_shipped_folders())
+        raise InputError(f"{error} No download is needed for {names}." if names else str(error)) from None
+    yield path
 
 
 def _hub_advice(text: str) -> str:
@@ -151,14 +170,6 @@ def _google_model(name: str, address: str) -> NamedModel:
     parameters = count_parameters(AlbertConfig.from_preset(name)).pretrainer
     place = "in the cache" if is_cached(address) else "to download"
     return NamedModel(name, address, parameters, 4 * parameters, place)  # float32
-
-
-def _downloaded(address: str) -> Path:
-    try:
-        return download(address)
-    except InputError as error:
-        names = ", ".join(_shipped_folders())
-        raise InputError(f"{error} No download is needed for {names}." if names else str(error)) from None
 
 
 def _suggestion(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Meta
 
 from albert_tf.checkpoints.downloads import PORTABLE_FACTS as FACTS_FILE
-from albert_tf.checkpoints.downloads import download
+from albert_tf.checkpoints.sources import downloaded
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.tasks.answering import TaskFacts
 from albert_tf.tasks.kind import Kind
@@ -105,7 +105,7 @@ class PortableFolder:
     """A folder whose files are those that were exported and fit each other; no other file in it is read.
 
     Args:
-      path: the folder, or an address that `albert_tf.checkpoints.downloads.download` takes.
+      path: the folder, or an address that `albert_tf.checkpoints.sources.downloaded` takes.
 
     Attributes:
       path: the folder; for an address, the folder in the cache.
@@ -223,7 +223,10 @@ def is_portable(path: str | Path) -> bool:
 
 
 def _local_folder(path: str | Path) -> Path:
-    return download(str(path)) if "://" in str(path) else Path(path)
+    if "://" not in str(path):
+        return Path(path)
+    with downloaded(str(path)) as folder:
+        return folder
 
 
 def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:

@@ -53,18 +53,18 @@ def load_weights_into(
     Raises:
       InputError: `source` cannot be read, or holds another model or optimizer; the model is then unchanged.
     """
-    if is_run(Path(source)) and not init_from_group0:
-        _check_same_vocabulary(read_run_vocabulary(Path(source)), vocabulary, source)
-        if found := read_run_config(Path(source)):
-            check_same_model(found, model.config, source, found.to_dict().keys() - _UNSEEN)
-        load_weights(model, source, resize_positions=resize_positions, optimizer=optimizer)
-        return ()
     may_differ = {"max_position_embeddings"} if resize_positions else set()
     if model.config.parameter_sharing == "all" and model.config.num_hidden_groups == 1:
         may_differ.add("num_hidden_layers")  # any number of layers has the same weights
     if init_from_group0:
         may_differ |= {"num_hidden_layers", "num_hidden_groups", "parameter_sharing"}
     with named_files(source) as path:
+        if is_run(path) and not init_from_group0:
+            _check_same_vocabulary(read_run_vocabulary(path), vocabulary, source)
+            if found := read_run_config(path):
+                check_same_model(found, model.config, source, found.to_dict().keys() - _UNSEEN)
+            load_weights(model, path, resize_positions=resize_positions, optimizer=optimizer)
+            return ()
         stored = open_model(path, model.config, may_differ)
         if optimizer is not None and stored.format != "tf1":
             raise InputError(

@@ -205,13 +205,6 @@ def test_place_of_the_cache(monkeypatch):
     assert cache_folder() == Path("/home/reader/models")
 
 
-def test_addresses_of_no_known_kind():
-    with pytest.raises(
-        InputError, match="start with hf://, https:// or kaggle://. Received gs://albert/base"
-    ):
-        open_model("gs://albert/base")
-
-
 def kaggle_stub(monkeypatch, model_download) -> None:
     monkeypatch.setitem(sys.modules, "kagglehub", types.SimpleNamespace(model_download=model_download))
 
