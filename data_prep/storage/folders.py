@@ -88,12 +88,9 @@ def pull(url: str, folder: Path, order: Sequence[str] = ORDER) -> int:
     """
     rank = _ranks(order)
     for _ in range(_TRIES):
-        record, there = _read_record(folder, url), files_below(url)
-        names = [
-            name for name in there if not any(part.startswith(".") for part in PurePosixPath(name).parts)
-        ]
+        record, there = _read_record(folder, url), _visible(files_below(url))
         try:
-            for name in sorted(names, key=lambda name: (rank(name), name)):
+            for name in sorted(there, key=lambda name: (rank(name), name)):
                 address, path = join(url, name), folder / name
                 if path.exists() and _is_equal(path, there[name], record.get(name)):
                     continue
@@ -109,10 +106,44 @@ def pull(url: str, folder: Path, order: Sequence[str] = ORDER) -> int:
                 _write_record(folder, url, record)
         except MissingFileError:  # removed since it was listed, as old checkpoints are
             continue
-        return len(names)
+        return len(there)
     raise StorageError(
         f"Files of {url} disappeared {_TRIES} times while they were copied. Run the same command again."
     )
+
+
+def refresh(folder: Path, url: str, order: Sequence[str] = ORDER) -> None:
+    """Makes a local folder equal to a remote one, unless only the local one changed since they were equal.
+
+    What was not pushed, because of an outage or a kill, stays to be pushed. If another machine has pushed since,
+    its files replace those here.
+
+    Args:
+      folder: the local folder, which need not exist.
+      url: the remote folder.
+      order: as for `push`.
+
+    Raises:
+      InputError: see `pull`.
+    """
+    record, there = _read_record(folder, url), _visible(files_below(url))
+    if there == {name: Stored(size, version) for name, (_, _, size, version) in record.items()}:
+        return
+    for path in visible_files(folder):
+        if path.relative_to(folder).as_posix() not in there:
+            path.unlink()
+    if record.keys() - there.keys():
+        _write_record(folder, url, {name: facts for name, facts in record.items() if name in there})
+    pull(url, folder, order)
+
+
+def _visible(files: dict[str, Stored]) -> dict[str, Stored]:
+    """Without hidden files: locks, and those that are not finished."""
+
+    def is_hidden(name: str) -> bool:
+        return any(part.startswith(".") and part != ".." for part in PurePosixPath(name).parts)
+
+    return {name: file for name, file in files.items() if not is_hidden(name)}
 
 
 def _ranks(order: Sequence[str]) -> Callable[[str], int]:

@@ -6,9 +6,10 @@ import fsspec
 import pytest
 
 from data_prep.errors import InputError
+from data_prep.files import visible_files
 from data_prep.storage import folders
-from data_prep.storage.folders import pull, push
-from data_prep.storage.objects import Stored, files_below, read, write
+from data_prep.storage.folders import pull, push, refresh
+from data_prep.storage.objects import Stored, files_below, read, remove, write
 
 MEMORY = type(fsspec.filesystem("memory"))
 FILES = {
@@ -216,3 +217,37 @@ def test_a_damaged_record_is_no_record(record, folder, url, requests):
     fill(folder, {".pushed.json": record.replace('u"', url + '"') if "files" in record else record})
     push(folder, url)
     assert len(done) == 6 and contents(url) == FILES
+
+
+def test_what_only_changed_here_stays(folder, url, tmp_path):
+    """After an outage or a kill; without a record, too."""
+    refresh(folder, url)
+    push(folder, url)
+    (folder / "metrics.jsonl").write_text("{} and more")
+    (folder / "best.json").unlink()
+    refresh(folder, url)
+    assert (folder / "metrics.jsonl").read_text() == "{} and more"
+    assert not (folder / "best.json").exists()
+    push(folder, url)
+    assert contents(url)["metrics.jsonl"] == "{} and more"
+
+
+@pytest.mark.parametrize("change", ["write", "remove"])
+def test_what_changed_there_counts(change, folder, url, tmp_path):
+    """Another machine took over, or the user started again."""
+    push(folder, url)
+    fill(folder, {"metrics.jsonl": "{} and more", "checkpoints/ckpt-8.index": "newer"})
+    if change == "write":
+        write(f"{url}/best.json", b"8")
+    else:
+        for name in files_below(url):
+            remove(f"{url}/{name}")
+    write(f"{url}/.lock/000001.json", b"{}")
+    refresh(folder, url)
+    here = {path.relative_to(folder).as_posix(): path.read_text() for path in visible_files(folder)}
+    assert here == {name: text for name, text in contents(url).items() if not name.startswith(".lock")}
+    assert (folder / ".unfinished/x").exists()
+    refresh(folder, url)
+    fill(folder, {"best.json": "12"})
+    refresh(folder, url)
+    assert (folder / "best.json").read_text() == "12"
