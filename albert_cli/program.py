@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import os
 import signal
 import sys
@@ -30,6 +31,8 @@ _ADDRESSES = (
     "kaggle://",
     "grpc://",
 )  # addresses of pretrained models and of TPUs
+# Flags of `albert pretrain` and `albert finetune` that take addresses of object stores.
+_AT_ADDRESSES = ("--output_dir", "--init_checkpoint")
 _LISTS = Parameter(consume_multiple=True, negative_iterable=())  # --shapes 1,16 8,128
 
 
@@ -161,7 +164,10 @@ def _check_local(arguments: list[str]) -> None:
     """Refuses storage that no command reads or writes; Apache Beam's runners have their own."""
     if any(word.startswith("--runner") for word in arguments):
         return
-    for word in arguments:
-        value = word.partition("=")[2] if word.startswith("--") else word
+    trains = arguments[:1] in (["pretrain"], ["finetune"])
+    for before, word in itertools.pairwise(["", *arguments]):
+        flag, _, value = word.partition("=") if word.startswith("--") else (before, "", word)
+        if trains and flag in _AT_ADDRESSES:
+            continue
         if "://" in value and not value.startswith(_ADDRESSES):
             check_local(value)

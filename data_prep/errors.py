@@ -46,6 +46,10 @@ class InputError(ValueError):
         return _SHORTENED.sub(r"\1//", super().__str__())
 
 
+class DiskFullError(InputError):
+    """There is no space left on a disk of this machine."""
+
+
 class Preempted(Exception):  # noqa: N818 - not an error
     """The process received a signal and has saved its state; programs exit with status 128 + `number`."""
 

@@ -12,6 +12,7 @@ from albert_tf.checkpoints.run_files import RESULTS_FILE
 from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.pretraining.flags import PretrainingFlags
 from data_prep.console import open_console
+from data_prep.files import is_remote
 
 _FLAGS = Parameter(name="*")
 
@@ -59,7 +60,8 @@ def finetune(*, flags: Annotated[FinetuningFlags, _FLAGS]) -> None:
     from albert_tf.tasks.task import find_task
 
     program.finetune(flags)
-    print(Path(flags.output_dir) / RESULTS_FILE)
+    run = flags.output_dir
+    print(f"{run.rstrip('/')}/{RESULTS_FILE}" if is_remote(run) else Path(run) / RESULTS_FILE)
     is_one_text = find_task(flags.task).kind.is_one_text
     print_next(
         f"albert predict --model_dir={flags.output_dir} < {'texts.txt' if is_one_text else 'examples.jsonl'}",

@@ -1,7 +1,7 @@
-"""Models in object stores: at s3://, gs:// and all other addresses that fsspec reads. What a model needs is copied.
+"""Models in object stores, at any address that fsspec reads. What a model needs is copied.
 
-CACHE/models/ADDRESS/VERSION/NAME holds one version of it, where ADDRESS and VERSION are hashes. Its files are links
-to those in the cache of `fetch`, so that versions share equal files.
+CACHE/models/ADDRESS/VERSION/NAME holds one version of it, where ADDRESS and VERSION are hashes. Its files are
+links to those in the cache of `fetch`, so that versions share equal files.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from albert_tf.checkpoints.run_files import (
     read_best_step,
 )
 from albert_tf.config import CONFIG_FILE
-from data_prep.errors import InputError
+from data_prep.errors import DiskFullError, InputError
 from data_prep.files import cache_folder
 from data_prep.storage.access import MissingFileError, StorageError
 from data_prep.storage.cache import fetch
@@ -71,7 +71,7 @@ def naming_address(copy: Path, address: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if str(copy) not in str(error):
+        if isinstance(error, DiskFullError) or str(copy) not in str(error):
             raise
         raise InputError(str(error).replace(str(copy), address)) from None
 

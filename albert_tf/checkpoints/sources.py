@@ -22,8 +22,8 @@ READABLE = (
     "a pretraining or fine-tuning run, a checkpoint in it, a .keras file of albert_tf, the output of `albert "
     "convert`, Google's TF1 checkpoint (folder, prefix or .tar.gz), a TF-Hub SavedModel, the output of `albert "
     "export --kind=encoder`, a Hugging Face or KerasHub directory, a name from `albert models`, or an address: "
-    "hf://OWNER/NAME, the https:// address of a .tar.gz, kaggle://OWNER/MODEL/FRAMEWORK/VARIATION, or the s3:// or "
-    "gs:// address of any of these files and folders"
+    "hf://OWNER/NAME, the https:// address of a .tar.gz, kaggle://OWNER/MODEL/FRAMEWORK/VARIATION, or one of "
+    "these files and folders at an s3:// or gs:// address"
 )
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # OWNER/NAME
 # One Hugging Face directory for each model of the package.

@@ -28,6 +28,7 @@ from albert_tf.tasks.task_model import TaskModel
 from albert_tf.training.device_flags import at_most, settings_json
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run import locked_by_chief
+from albert_tf.training.run_place import RunPlace, run_place
 from albert_tf.training.strategy import check_agreement, check_memory, is_chief, make_strategy
 from data_prep.console import open_console
 from data_prep.errors import InputError
@@ -49,6 +50,14 @@ def finetune(flags: FinetuningFlags) -> dict[str, Any]:
       InputError: flags, files and checkpoint do not fit each other; then nothing has been written.
       Preempted: after SIGTERM or Ctrl-C; the state is saved.
     """
+    with run_place(flags.output_dir, flags) as place:
+        results = _finetune(flags, place)
+    if table := results_table(results):
+        open_console(stderr=True).print(table)
+    return results
+
+
+def _finetune(flags: FinetuningFlags, place: RunPlace) -> dict[str, Any]:
     strategy = make_strategy(flags)
     plan = make_plan(flags, strategy.num_replicas_in_sync)
     if plan.do_train:
@@ -58,11 +67,12 @@ def finetune(flags: FinetuningFlags) -> dict[str, Any]:
         zlib.crc32(settings_json(plan).encode()),
         "All workers must be started with the same flags. Those of another worker differ.",
     )
+    place.share(strategy)
     with locked_by_chief(plan.folder, strategy), Preemption(strategy) as preemption:
-        _check_folders(plan)
+        _check_folders(plan, place)
         initial = initial_encoder(plan) if plan.do_train else None
         plan = dataclasses.replace(plan, initial=None)  # the encoder has its arrays now
-        finetuning = Finetuning(plan, initial, strategy, preemption)
+        finetuning = Finetuning(plan, initial, strategy, preemption, place)
         seeds = [
             *map(finetuning.run_seed, plan.seed_numbers),
             *results_of_other_seeds(plan.folder, plan.task, plan.seed_numbers),
@@ -71,8 +81,6 @@ def finetune(flags: FinetuningFlags) -> dict[str, Any]:
         results = run_results(plan.task, plan.definition.main_metric, seeds)
         if is_chief(strategy):
             write_json(plan.folder / RESULTS_FILE, results)
-    if table := results_table(results):
-        open_console(stderr=True).print(table)
     return results
 
 
@@ -85,7 +93,7 @@ def _check_memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Non
     check_memory(plan, plan.config, strategy, rows, tokens, stores)
 
 
-def _check_folders(plan: FinetuningPlan) -> None:
+def _check_folders(plan: FinetuningPlan, place: RunPlace) -> None:
     """Raises InputError if the folder of a seed holds another run; says if its weights are best on other data."""
     warnings = set[str | None]()
     for seed in plan.seed_numbers:
@@ -94,7 +102,7 @@ def _check_folders(plan: FinetuningPlan) -> None:
             folder.check(dataclasses.replace(plan, seed=seed), plan.data.examples_sha256)
         warnings.add(folder.warning_of_another_dev_set(plan))
     for warning in filter(None, warnings):
-        say_on_stderr(warning)
+        say_on_stderr(place.named(warning))
 
 
 class Finetuning:
@@ -106,8 +114,10 @@ class Finetuning:
         initial: AlbertEncoder | None,
         strategy: tf.distribute.Strategy,
         preemption: Preemption,
+        place: RunPlace,
     ):
-        self._plan, self._initial, self._strategy, self._preemption = plan, initial, strategy, preemption
+        self._plan, self._initial, self._strategy = plan, initial, strategy
+        self._preemption, self._place = preemption, place
         self._writes = is_chief(strategy)
         if plan.do_train:
             say_on_stderr(str(plan))
@@ -131,7 +141,7 @@ class Finetuning:
         is_trained = folder.is_trained
         check_agreement(self._strategy, int(is_trained), _NOT_SHARED.format(folder.path))
         if is_trained:
-            say_on_stderr(f"{folder.path} is already trained")
+            say_on_stderr(self._place.named(f"{folder.path} is already trained"))
             return
         plan = dataclasses.replace(self._plan, seed=seed)
         assert self._initial, "there is one with --do_train"
@@ -145,12 +155,15 @@ class Finetuning:
             metrics, _ = self._evaluate("dev", inference, step, choose_thresholds=True)
             return {f"eval_{name}": value for name, value in metrics.items()}
 
-        facts = train_seed(model, plan, folder, self._preemption, evaluate if plan.do_eval else None)
+        facts = train_seed(
+            model, plan, folder, self._preemption, evaluate if plan.do_eval else None, self._place
+        )
         if self._writes:
             folder.finish_training({"seed": seed, **facts})
         check_agreement(
             self._strategy, facts["steps"], _NOT_SHARED.format(folder.path)
         )  # waits for the chief
+        self._place.share(self._strategy)
 
     def _evaluate_and_predict(self, folder: SeedFolder) -> dict[str, Any]:
         """Evaluates and predicts with the best weights of a seed; returns and writes its results."""
@@ -171,6 +184,7 @@ class Finetuning:
                     self._plan.definition.kind.keep(folder.path, split.name, found, threshold)
         if self._writes:
             folder.write_results(results)
+            self._place.push()
         return results
 
     def _load_model(self, folder: SeedFolder) -> TaskModel:

@@ -19,6 +19,7 @@ from albert_tf.tasks.kind import Task
 from albert_tf.tasks.preprocessor import Preprocessor
 from albert_tf.tasks.task import find_task
 from albert_tf.training.device_flags import NOT_STORED, at_most, check_batch_divides
+from albert_tf.training.run_place import working_folder
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 
@@ -105,7 +106,7 @@ def make_plan(flags: FinetuningFlags, replicas: int = 1) -> FinetuningPlan:
     Raises:
       InputError: flags, files and checkpoint do not fit each other.
     """
-    folder = Path(flags.output_dir)
+    folder = working_folder(flags.output_dir, flags)
     if is_run(folder):  # readers of the folder would no longer find it
         raise InputError(
             f"--output_dir must be a new folder or a run of `albert finetune`. Received {folder}, a run of "
@@ -140,7 +141,7 @@ def _plan_training(flags: FinetuningFlags, task: Task, replicas: int) -> Finetun
     return FinetuningPlan(
         **{**resolved, "do_lower_case": vocabulary.normalization.do_lower_case},
         definition=task,
-        folder=Path(flags.output_dir),
+        folder=working_folder(flags.output_dir, flags),
         seed_numbers=range(flags.seed, flags.seed + flags.seeds),
         initial=initial,
         config=config,
@@ -151,10 +152,11 @@ def _plan_training(flags: FinetuningFlags, task: Task, replicas: int) -> Finetun
 
 def _plan_evaluation(flags: FinetuningFlags, task: Task) -> FinetuningPlan:
     """The plan of a command without --do_train, for the seeds that are trained unless the flags name others."""
+    run = working_folder(flags.output_dir, flags)
     seeds: Sequence[int] = range(flags.seed, flags.seed + flags.seeds)
     if (flags.seed, flags.seeds) == (FinetuningFlags.seed, FinetuningFlags.seeds):
-        seeds = trained_seeds(flags.output_dir) or seeds
-    folder = SeedFolder.of(flags.output_dir, seeds[0])
+        seeds = trained_seeds(run) or seeds
+    folder = SeedFolder.of(run, seeds[0])
     model = describe(folder.model_file)  # whose weights are read when they are needed
     stored = folder.read_settings()
     if stored["task"] != task.name:
@@ -180,7 +182,7 @@ def _plan_evaluation(flags: FinetuningFlags, task: Task) -> FinetuningPlan:
     return FinetuningPlan(
         **{**vars(flags), **trained},
         definition=task,
-        folder=Path(flags.output_dir),
+        folder=working_folder(flags.output_dir, flags),
         seed_numbers=seeds,
         initial=None,
         config=model.shape,

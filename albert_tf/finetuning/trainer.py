@@ -15,6 +15,7 @@ from albert_tf.training.held_out import HeldOut
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run import Run, Timetable, moving_averages
 from albert_tf.training.run_log import Wording
+from albert_tf.training.run_place import RunPlace
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.steps import OptimizerStep
 from albert_tf.training.strategy import divide_batches
@@ -30,6 +31,7 @@ def train_seed(
     folder: SeedFolder,
     preemption: Preemption,
     evaluate: Callable[[int], dict[str, float]] | None,
+    place: RunPlace | None = None,
 ) -> dict[str, int]:
     """Trains to the end or to an early stop; model.keras then holds the best weights, or the last ones.
 
@@ -40,6 +42,7 @@ def train_seed(
       preemption: asked between steps whether to save and stop.
       evaluate: step -> metrics of the dev set with names that begin with `eval_`; the task's main metric chooses
         the best weights. None keeps the last ones.
+      place: where the run is kept. Default: in its folder.
 
     Returns:
       "steps", and "best_step", whose weights are kept.
@@ -59,7 +62,9 @@ def train_seed(
         )
         optimizer.build(model.trainable_variables)
     timetable = Timetable(plan.log_steps, plan.save_checkpoints_steps, [plan.num_train_steps])
-    run = Run(folder.path, model, optimizer, strategy, timetable, keep=_KEPT, content=by_position)
+    run = Run(
+        folder.path, model, optimizer, strategy, timetable, keep=_KEPT, content=by_position, place=place
+    )
     metric = f"eval_{plan.definition.main_metric}"
     held_out = HeldOut(run.lines if evaluate else [], metric, plan.early_stopping_patience)
 

@@ -18,6 +18,7 @@ from albert_tf.pretraining.phase_data import PhaseData, read_phases
 from albert_tf.pretraining.phases import Phase, phases_in
 from albert_tf.training.device_flags import NOT_STORED
 from albert_tf.training.run import Timetable
+from albert_tf.training.run_place import working_folder
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import read_json_object
@@ -82,7 +83,7 @@ def make_plan(flags: PretrainingFlags) -> PretrainingPlan:
     Raises:
       InputError: flags, files and configuration do not fit together, or there is no model to evaluate.
     """
-    folder = Path(flags.output_dir)
+    folder = working_folder(flags.output_dir, flags)
     if any(folder.glob("seed_*")):  # their files have the same names
         raise InputError(
             f"--output_dir must be a new folder or a run of `albert pretrain`. Received {folder}, a run of "
@@ -119,7 +120,7 @@ def complete(flags: PretrainingFlags, config: AlbertConfig, data: tuple[PhaseDat
     plan = PretrainingPlan(
         **{**vars(flags), **resolved},
         phases=phases,
-        folder=Path(flags.output_dir),
+        folder=working_folder(flags.output_dir, flags),
         config=config,
         data=data,
         manifest=manifest,
@@ -131,7 +132,7 @@ def complete(flags: PretrainingFlags, config: AlbertConfig, data: tuple[PhaseDat
 
 def _find_config(flags: PretrainingFlags) -> AlbertConfig:
     """The configuration that is given, or that of the run in --output_dir, or of --init_checkpoint."""
-    run_config = Path(flags.output_dir) / CONFIG_FILE
+    run_config = working_folder(flags.output_dir, flags) / CONFIG_FILE
     if flags.albert_config_file:
         return AlbertConfig.from_json_file(flags.albert_config_file)
     if run_config.is_file():
@@ -147,7 +148,7 @@ def _find_config(flags: PretrainingFlags) -> AlbertConfig:
 
 def _optimizer(flags: PretrainingFlags) -> str:
     """The optimizer; for an evaluation alone the one whose moments are in the run's checkpoints."""
-    stored = Path(flags.output_dir) / SETTINGS_FILE
+    stored = working_folder(flags.output_dir, flags) / SETTINGS_FILE
     if flags.do_train or not stored.is_file():
         return flags.optimizer
     optimizer = read_json_object(stored).get("optimizer")

@@ -26,6 +26,7 @@ from albert_tf.training.held_out import EVALUATION_ALONE, HeldOut
 from albert_tf.training.initial_weights import load_weights_into
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run import Run, locked_by_chief
+from albert_tf.training.run_place import RunPlace, run_place
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from albert_tf.training.weights import tile_from
@@ -40,7 +41,11 @@ def pretrain(flags: PretrainingFlags) -> None:
         another worker stops.
       Preempted: the process received SIGTERM or Ctrl-C and has saved a checkpoint.
     """
-    plan = make_plan(flags)
+    with run_place(flags.output_dir, flags) as place:
+        _pretrain(make_plan(flags), place)
+
+
+def _pretrain(plan: PretrainingPlan, place: RunPlace) -> None:
     parallel_parts = choose_parallel_parts(plan)  # sets threads, which TensorFlow reads when it starts
     strategy = make_strategy(plan)
     if plan.do_train:
@@ -51,8 +56,9 @@ def pretrain(flags: PretrainingFlags) -> None:
         "All workers must be started with the same flags, configuration and files. Those of another worker "
         "differ.",
     )
+    place.share(strategy)
     with locked_by_chief(plan.folder, strategy), as_input_errors(plan.folder):
-        pretraining = Pretraining(plan, strategy, parallel_parts)
+        pretraining = Pretraining(plan, strategy, parallel_parts, place)
         pretraining.restore()
         with Preemption(strategy) as preemption, pretraining.opened(preemption) as run:
             if not plan.do_train:
@@ -72,8 +78,11 @@ class Pretraining:
 
     run: Run
 
-    def __init__(self, plan: PretrainingPlan, strategy: tf.distribute.Strategy, parallel_parts: int):
+    def __init__(
+        self, plan: PretrainingPlan, strategy: tf.distribute.Strategy, parallel_parts: int, place: RunPlace
+    ):
         self._plan, self._strategy, self._parallel_parts = plan, strategy, parallel_parts
+        self._place = place
         self._notes = list[str]()
         with strategy.scope():
             self._model = AlbertPretrainer(
@@ -104,6 +113,7 @@ class Pretraining:
             self._strategy,
             plan.timetable,
             keep=plan.keep_checkpoint_max,
+            place=self._place,
         )
         if self.run.step:
             source = plan.init_checkpoint if is_new else f"the run in {plan.folder}"

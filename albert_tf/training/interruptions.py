@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.checkpoint_files import steps_in
 from albert_tf.checkpoints.run_files import CHECKPOINTS
 from albert_tf.training.strategy import WORKER_LOST, has_workers
-from data_prep.errors import InputError, Preempted, disk_full, first_line
+from data_prep.errors import DiskFullError, InputError, Preempted, disk_full, first_line
 from data_prep.signals import signal_handler
 
 _STOPPING = b"\nStopping, and saving the state. Ctrl-C again ends at once, without saving.\n"
@@ -120,7 +120,7 @@ def as_input_errors(run: Path) -> Iterator[None]:
         reason = disk_full(error)
         if reason is None:
             raise
-        raise InputError(
+        raise DiskFullError(
             f"The disk of {run} is full: {reason}. Free some space and use the same command again; {_state(run)}."
         ) from None
 

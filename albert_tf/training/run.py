@@ -21,6 +21,7 @@ from albert_tf.training.held_out import MEMORIZATION, HeldOut
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.run_log import RunLog, TrainingProgress, Wording
+from albert_tf.training.run_place import RunPlace
 from albert_tf.training.step_loop import StepLoop
 from albert_tf.training.strategy import check_agreement, is_chief
 from albert_tf.training.weights import by_name
@@ -76,6 +77,7 @@ class Run:
       timetable: when to log and save.
       keep: the number of checkpoints to keep.
       content: as in `RunCheckpoints`.
+      place: where the run is kept. Default: in the folder.
 
     Attributes:
       step: the steps taken.
@@ -100,7 +102,9 @@ class Run:
         *,
         keep: int,
         content: Callable[[list[keras.Variable]], dict[str, tf.Variable]] = by_name,
+        place: RunPlace | None = None,
     ):
+        self._place = place or RunPlace(folder)
         self.folder, self.model, self.optimizer, self.strategy = folder, model, optimizer, strategy
         self.timetable, self.is_chief = timetable, is_chief(strategy)
         self.checkpoints = RunCheckpoints(folder, model, optimizer, keep, content=content)
@@ -146,7 +150,7 @@ class Run:
 
     def say(self, line: str) -> None:
         """Prints a line."""
-        self._progress.say(line)
+        self._progress.say(self._place.named(line))
 
     @property
     def is_over(self) -> bool:
@@ -224,6 +228,7 @@ class Run:
         """Logs and shows the metrics of an evaluation."""
         self._log.write(self.step, metrics)
         self._progress.say_evaluation(self.step, metrics)
+        self._place.push()
 
     def _after_call(self, step: int) -> bool:
         """Moves the progress bar; returns whether to stop."""
@@ -240,9 +245,11 @@ class Run:
         """Saves a checkpoint; the guard rolls back to `good` ones only. By default, good after a good interval."""
         if self.is_chief:
             self.checkpoints.save(good=(not self._guard or self._guard.is_stable) if good is None else good)
+            self._place.push()
 
     def _roll_back(self, guard: Guard, adopt: Callable[[int], None]) -> None:
         """Restores the weights and moments of a good checkpoint and saves them as the checkpoint of `step`."""
+        self._place.share(self.strategy)
         source = guard.choose(self.checkpoints.good_steps())
         self.checkpoints.restore_values(source)
         adopt(source)
