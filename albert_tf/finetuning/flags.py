@@ -34,8 +34,8 @@ class FinetuningFlags(DeviceFlags):
         race; or for your own data: classification, ordinal-classification, multi-label-classification,
         regression, multiple-choice, question-answering or token-classification. squad2.0 also takes questions of
         your own, some of which have no answer.
-      output_dir: folder of the run; if it holds an interrupted run, the command resumes it from its last
-        checkpoint.
+      output_dir: folder of the run, or its address in an object store, for example s3://bucket/run; if it holds an
+        interrupted run, the command resumes it from its last checkpoint.
       data_dir: folder of the task as downloaded, or tfds:NAME for a TensorFlow dataset.
       train_file: file with your own training data, or the task's training file if it has another name.
       dev_file: file with your own data to evaluate on, or the task's dev file if it has another name; for

@@ -13,8 +13,8 @@ class PretrainingFlags(DeviceFlags):
     """The flags of a pretraining run.
 
     Attributes:
-      output_dir: folder of the run; if it holds an interrupted run, the command resumes it from its last
-        checkpoint.
+      output_dir: folder of the run, or its address in an object store, for example s3://bucket/run; if it holds an
+        interrupted run, the command resumes it from its last checkpoint.
       albert_config_file: configuration with the model's sizes, an albert_config.json. Default: that of the run in
         --output_dir, or of --init_checkpoint.
       input_file: TFRecord files to train on, from `albert prepare`; globs and commas are allowed. Evaluation alone

@@ -18,7 +18,8 @@ class DeviceFlags:
     Attributes:
       tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
       strategy: how to distribute training. "one" uses one device; "mirrored", all GPUs of this machine;
-        "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk.
+        "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk or at
+        an address.
         "auto" uses all that is available.
       num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
         Default: all GPUs, or one CPU device.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.downloads import SCHEMES
 from albert_tf.checkpoints.remote_models import naming_address
 from albert_tf.checkpoints.run_files import METRICS_FILE
 from albert_tf.training.cluster import read_cluster
@@ -73,7 +74,7 @@ def run_place(output_dir: str, flags: DeviceFlags) -> Iterator[RunPlace]:
       InputError: another process uses the address, or the store refuses or does not answer.
     """
     folder = working_folder(output_dir, flags)
-    if not is_remote(output_dir):
+    if not _is_address(output_dir):
         yield RunPlace(folder)
         return
     address = output_dir.rstrip("/")
@@ -96,11 +97,17 @@ def working_folder(output_dir: str, flags: DeviceFlags) -> Path:
     It stays there, so that the same command copies little. Only the chief's is pushed; other workers have their
     own.
     """
-    if not is_remote(output_dir):
+    if not _is_address(output_dir):
         return Path(output_dir)
     address = output_dir.rstrip("/")
     key = hashlib.sha256(f"{address} {_as_worker(flags)}".encode()).hexdigest()[:12]
     return cache_folder() / "runs" / f"{address.rpartition('/')[2]}-{key}"
+
+
+def _is_address(output_dir: str) -> bool:
+    """Whether a run can be kept there in an object store. Others with a scheme are refused like a bad folder."""
+    scheme, separator, _ = output_dir.partition("://")
+    return is_remote(output_dir) and bool(separator) and scheme not in SCHEMES
 
 
 def _as_worker(flags: DeviceFlags) -> str:

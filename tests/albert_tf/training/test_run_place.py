@@ -18,7 +18,7 @@ from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.training import run_place as place_module
 from albert_tf.training.device_flags import DeviceFlags
 from albert_tf.training.run_place import run_place, working_folder
-from data_prep.errors import InputError, Preempted
+from data_prep.errors import DiskFullError, InputError, Preempted
 from data_prep.storage import objects
 from data_prep.storage.access import StorageError
 from data_prep.storage.locks import Lock
@@ -118,6 +118,23 @@ def test_messages_name_the_address(url):
         run_place(url, DeviceFlags()) as place,
     ):
         raise InputError(f"{place.folder}/settings.json is damaged")
+    full = pytest.raises(DiskFullError, match="^The disk of .*/cache/runs/run-.* is full")
+    with full, run_place(url, DeviceFlags()) as place:
+        raise DiskFullError(f"The disk of {place.folder} is full")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("hf://owner/name", "Files must be on this machine. Received "),
+        ("s3:/bucket/run", "Files must be on this machine. Received "),
+        ("nowhere://bucket/run", "cannot be used: Protocol not known: nowhere."),
+    ],
+)
+def test_no_run_is_kept_elsewhere(pretraining_files, cache, address, message, capfd):
+    assert cli.main(pretraining_files.flags(address)) == 2
+    assert message in capfd.readouterr().err
+    assert not cache.exists()
 
 
 def test_workers_have_folders_of_their_own(url, monkeypatch):
