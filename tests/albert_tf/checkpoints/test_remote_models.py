@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.checkpoints.huggingface import write_huggingface
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.remote_models import copied_model
 from albert_tf.checkpoints.tf1 import write_tf1
 from data_prep.errors import InputError
@@ -108,11 +108,11 @@ def test_formats_are_read_with_everything_in_them(store, write, downloads):
     expected = random_stored(CONFIG)
     (store / "model").mkdir()
     write(expected, store / "model")
-    found = read(address(store / "model"))
+    found = open_model(address(store / "model"))
     assert_same_weights(found.weights, expected.weights)
     assert found.vocabulary.content == expected.vocabulary.content
     before = len(downloads)
-    assert found.path == read(address(store / "model")).path
+    assert found.path == open_model(address(store / "model")).path
     assert len(downloads) == before == len(set(downloads))  # each once
 
 
@@ -124,7 +124,7 @@ def test_a_checkpoint_and_an_archive(store, downloads):
     with tarfile.open(store / "model.tar.gz", "w:gz") as archive:
         archive.add(store / "model", "model")
     for source in (store / "model" / index.stem, store / "model.tar.gz", store / "model.tar.gz"):
-        found = read(address(source))
+        found = open_model(address(source))
         assert_same_weights(found.weights, expected.weights)
         assert found.vocabulary.content == expected.vocabulary.content
         assert found.path.with_name(f"{found.path.name}.index").exists()  # also after the archive was read
@@ -161,18 +161,18 @@ def test_files_that_disappear_while_they_are_copied(store, monkeypatch):
 def test_messages_name_the_address(store):
     url = address(store)
     with pytest.raises(InputError, match=f"There is no model at {url}/nothing: "):
-        read(f"{url}/nothing")
+        open_model(f"{url}/nothing")
     fill(store / "run", *(name for name in RUN if name != "data_manifest.json"))
     for source in ("run", "run/checkpoints/ckpt-12"):
         with pytest.raises(InputError) as error:
-            read(f"{url}/{source}")
+            open_model(f"{url}/{source}")
         assert f"{url}/run/albert_config.json" in str(error.value)
         assert "cache" not in str(error.value)
     (store / "model.tar.gz").write_bytes(b"no archive")
     with pytest.raises(InputError, match=f"^{url}/model.tar.gz is not a complete tar archive"):
-        read(f"{url}/model.tar.gz")
+        open_model(f"{url}/model.tar.gz")
     with pytest.raises(InputError, match="^ftpx://model cannot be used: Protocol not known: ftpx"):
-        read("ftpx://model")
+        open_model("ftpx://model")
 
 
 def test_two_processes_copy_at_the_same_time(store, monkeypatch, cache):

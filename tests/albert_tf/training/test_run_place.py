@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from albert_cli import cli
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.run_files import read_metrics
 from albert_tf.training import run_place as place_module
 from albert_tf.training.device_flags import DeviceFlags
@@ -233,7 +233,7 @@ def test_a_run_that_is_killed_before_its_index_resumes_on_another_machine(
     assert f"resuming at step 4 of the run in {url}" in err
     assert_same_files(tmp_path / "store/run", finished)
     assert json.loads((tmp_path / "store/run/settings.json").read_text())["output_dir"] == url
-    stored = read(url)
+    stored = open_model(url)
     assert stored.path.name == f"ckpt-{json.loads((finished / 'best.json').read_text())['step']}"
 
 
