@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from albert_tf.training.strategy import WORKER_LOST, has_workers
 from data_prep.errors import DiskFullError, InputError, Preempted, disk_full, first_line
 from data_prep.signals import signal_handler
 
+# How TensorFlow's file system for Google Cloud Storage ends its errors, also those that are of the class of a lost
+# worker's: "All 10 retry attempts failed. The last failure: ... when reading gs://bucket/file".
+_STORED = re.compile(r"(?P<reason>Error executing an HTTP request[^\n]*)?[^\0]*?(?P<address>gs://[^\s'\"\[]*)")
 _STOPPING = b"\nStopping, and saving the state. Ctrl-C again ends at once, without saving.\n"
 
 
@@ -94,19 +98,24 @@ def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
 
 @contextlib.contextmanager
 def as_input_errors(run: Path) -> Iterator[None]:
-    """Turns a full disk, a lost worker, and a damaged or foreign record into an InputError.
+    """Turns a full disk, a store that fails, a lost worker, and a damaged or foreign record into an InputError.
 
     Args:
       run: the run's folder; the message names its last checkpoint.
     """
     try:
         yield
-    except WORKER_LOST as error:
-        raise InputError(
-            f"Another worker stopped, so this one stops too: {first_line(error)} Start all workers again with the "
-            f"same command; {_state(run)}."
-        ) from None
     except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
+        if isinstance(error, tf.errors.OpError) and (found := _STORED.search(str(error))):
+            raise InputError(
+                f"{found['address']} could not be read: {(found['reason'] or first_line(error)).rstrip('.')}. Start "
+                f"again with the same command when the store answers; {_state(run)}."
+            ) from None
+        if isinstance(error, WORKER_LOST):
+            raise InputError(
+                f"Another worker stopped, so this one stops too: {first_line(error)} Start all workers again with "
+                f"the same command; {_state(run)}."
+            ) from None
         if _is_parse_error(error):
             raise InputError(
                 "Every record of the input files must be an example with the same features as the first. One is "

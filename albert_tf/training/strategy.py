@@ -12,7 +12,7 @@ from albert_tf.training.cluster import needed_cluster, read_cluster
 from albert_tf.training.device_flags import DeviceFlags, num_devices_conflict
 from data_prep.errors import InputError, first_line
 
-# The errors that TensorFlow raises in a worker when another one has stopped.
+# What TensorFlow raises in a worker when another one has stopped, and when gs:// fails (`as_input_errors`).
 WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
