@@ -10,7 +10,6 @@ from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 from albert_cli.original_flags import INSTEAD
 
 _ALIKE = 0.6  # flags whose names are less similar are not suggested
-_FILTERS, _FILES = ("predict", "embed"), ("--input_file", "--input", "--output_file", "--output")
 
 
 def describe_mistake(error: Exception, words: Sequence[str], flags: Parameter, name: str) -> str:
@@ -64,11 +63,6 @@ def _describe_unknown(flag: str, error: cyclopts.CycloptsError, flags: Parameter
         name.removeprefix("no")
     ):  # --nouse_tpu is --use_tpu=false
         return f"{flag} is a flag of google-research/albert. Here, {advice}."
-    if command in _FILTERS and flag in _FILES:
-        return (
-            f"Unknown option: {flag}. `albert {command}` reads standard input and prints to standard output: add "
-            "< INPUT > OUTPUT to the command."
-        )
     nearest = difflib.get_close_matches(flag, _known_flags(error, flags), n=1, cutoff=_ALIKE)
     page = f"`{program} {command} --help`" if command else "--help"
     hint = f"Did you mean {nearest[0]}?" if nearest else f"{page} lists the flags."

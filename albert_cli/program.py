@@ -18,21 +18,10 @@ from albert_cli.help_page import HelpPage
 from albert_cli.mistakes import describe_mistake
 from data_prep.console import open_console
 from data_prep.errors import InputError, Preempted, system_fault
-from data_prep.files import check_local
 from data_prep.signals import signals_raise
 
 # Flags have the original's names: --input_file, not --input-file; --nodo_train is absl's --do_train=false.
 FLAGS = Parameter(name_transform=lambda name: name, negative_bool="no", show_env_var=False)
-_ADDRESSES = (
-    "dask://",
-    "hf://",
-    "https://",
-    "http://",
-    "kaggle://",
-    "grpc://",
-)  # addresses of pretrained models and of TPUs
-# Flags of `albert pretrain` and `albert finetune` that take addresses of object stores.
-_AT_ADDRESSES = ("--output_dir", "--init_checkpoint")
 _LISTS = Parameter(consume_multiple=True, negative_iterable=())  # --shapes 1,16 8,128
 
 
@@ -56,7 +45,6 @@ def run(program: App, arguments: list[str] | None = None) -> int:
 
     try:
         with signals_raise(_STOPS), _output_may_close():
-            _check_local(words)
             program(words, exit_on_error=False, print_error=False, result_action="return_value")
     except (InputError, cyclopts.CycloptsError) as error:
         report(describe_mistake(error, words, FLAGS, program.name[0]), "bold red")
@@ -158,16 +146,3 @@ def run_with_settings(
     )
     app.default(program)
     return run(app, arguments)
-
-
-def _check_local(arguments: list[str]) -> None:
-    """Refuses storage that no command reads or writes; Apache Beam's runners have their own."""
-    if any(word.startswith("--runner") for word in arguments):
-        return
-    trains = arguments[:1] in (["pretrain"], ["finetune"])
-    for before, word in itertools.pairwise(["", *arguments]):
-        flag, _, value = word.partition("=") if word.startswith("--") else (before, "", word)
-        if trains and flag in _AT_ADDRESSES:
-            continue
-        if "://" in value and not value.startswith(_ADDRESSES):
-            check_local(value)

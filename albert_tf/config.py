@@ -173,8 +173,11 @@ class AlbertConfig:
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike) -> "AlbertConfig":
-        """Reads an `albert_config.json`, Google's or ours."""
-        values = read_json_object(path)
+        """Reads an `albert_config.json`, Google's or ours, also at an address."""
+        from data_prep.storage.copies import fetched  # for which `albert --help` need not wait
+
+        with fetched(path) as file:
+            values = read_json_object(file)
         missing = [name for name in _SHAPE if name not in values]
         if missing and not _huggingface_key(values):
             raise InputError(

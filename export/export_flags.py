@@ -18,7 +18,7 @@ class ExportSettings:
     Attributes:
       model_dir: model to export: a fine-tuned model, a pretraining run or one of its checkpoints, a name from
         `albert models`, or any other source that `albert convert` reads.
-      output: new folder to write, or an earlier export to replace.
+      output: new folder to write, or an earlier export to replace; or its address.
       kind: what the exported model computes. "encoder": vectors from ids, with the pretraining heads;
         "preprocessor": the encoder's inputs from text; "fill-mask": the best pieces for each [MASK];
         "embedding": one vector per text. For fine-tuned models: "classifier" (classes or a number),

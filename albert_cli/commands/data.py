@@ -1,6 +1,7 @@
 """Commands from text to examples: vocab, tokenize, prepare, inspect."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -23,12 +24,14 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
     """
     if "tfds:" in f"{settings.input_file},{settings.eval_file}":
         import_tensorflow()  # because tensorflow-datasets imports it
+    from data_prep.storage.copies import pushed
     from data_prep.tokenizers.vocabulary_report import report_table
     from data_prep.tokenizers.vocabulary_training import read_report, train_vocabulary
 
-    with working("training the vocabulary"):
-        model_file = train_vocabulary(settings)
-    open_console(stderr=True).print(report_table(read_report(model_file)))
+    with pushed(settings.output_prefix, is_prefix=True) as prefix, working("training the vocabulary"):
+        report = read_report(train_vocabulary(replace(settings, output_prefix=prefix)))
+    model_file = f"{settings.output_prefix}.model"
+    open_console(stderr=True).print(report_table(report))
     print(model_file)
     usual = VocabularySettings(settings.input_file, settings.output_prefix)
     values = {name: getattr(settings, name) for name in ("input_format", "language", "text_field")}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from albert_cli.commands.portable_models import is_portable_model
+from albert_cli.commands.streams import input_stream
 from albert_cli.commands.terminal import import_tensorflow, print_message
 from albert_tf.checkpoints.sources import SourceFlags
 from albert_tf.runtime.engine_flags import USUAL_ENGINE, EngineSettings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 def embed(
     *,
     model_dir: str,
+    input_file: str = "-",
     output: str | None = None,
     albert_config_file: str | None = None,
     vocab_file: str | None = None,
@@ -27,7 +29,7 @@ def embed(
     column_names: str = "",
     portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
-    """Turn each text of standard input into a vector, the mean of its tokens' vectors.
+    """Turn each text of a file or of standard input into a vector, the mean of its tokens' vectors.
 
     For example:
 
@@ -44,11 +46,12 @@ def embed(
     Args:
       model_dir: any pretrained or fine-tuned model that `albert convert` reads, or the output of `albert export
         --kind=embedding --format=onnx`, which runs without TensorFlow and with the --pooling of its export.
-      output: .npy file to write, float32, with a row for each text. Default: print a JSON array for each text as
-        it arrives.
+      input_file: file to read, or its address. Default: standard input.
+      output: .npy file to write, float32, with a row for each text, or its address. Default: print a JSON array
+        for each text as it arrives.
       albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint.
       vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary.
-      input_format: layout of standard input. "text" has one text per line; "jsonl", a JSON object; "csv", a table
+      input_format: layout of the lines. "text" has one text per line; "jsonl", a JSON object; "csv", a table
         whose first line names the columns. "auto" decides from the first line, and recognizes tables with tabs,
         too.
       column_names: name of the column that holds the texts, as in text=review. Default: that of a fine-tuned
@@ -60,13 +63,15 @@ def embed(
     named = Columns.named(column_names)
     vectors_of, columns = _read_embedder(model_dir, SourceFlags(albert_config_file, vocab_file), portable)
     from albert_tf.runtime.vector_stream import arriving_texts, write_json_vectors, write_vector_file
+    from data_prep.storage.copies import pushed
 
-    texts = arriving_texts(sys.stdin.buffer, columns, input_format, named)
-    if output is None:
-        write_json_vectors(vectors_of, texts, sys.stdout.buffer)
-        return
-    with working(f"writing vectors to {output}"):
-        count = write_vector_file(vectors_of, texts, output)
+    with input_stream(input_file) as source:
+        texts = arriving_texts(source, columns, input_format, named)
+        if output is None:
+            write_json_vectors(vectors_of, texts, sys.stdout.buffer)
+            return
+        with pushed(output) as file, working(f"writing vectors to {output}"):
+            count = write_vector_file(vectors_of, texts, file)
     print_message(f"{count:,} vectors")
     print(output)
 

@@ -1,5 +1,6 @@
 """Commands that write a model in another form or place: export, convert, publish; and the list of names."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -34,11 +35,14 @@ def export(
           --eval_file=glue/SST-2/dev.tsv --model_dir=runs/sst-2 \\
           --output=reviews
     """
-    import_tensorflow()
-    from export.write import export_with_settings
+    from data_prep.storage.copies import pushed
 
-    with working(f"exporting to {settings.output}"):
-        result = export_with_settings(settings, flags)
+    with pushed(settings.output) as output:
+        import_tensorflow()
+        from export.write import export_with_settings
+
+        with working(f"exporting to {settings.output}"):
+            result = export_with_settings(replace(settings, output=output), flags)
     print_notes(result.notes)
     print_message(result.comparison.describe())
     print(settings.output)
@@ -74,7 +78,7 @@ def convert(
         (folder, prefix or .tar.gz), a TF-Hub SavedModel, a Hugging Face or KerasHub directory, what this command
         wrote, a name from `albert models`, or an address: hf://OWNER/NAME, the https:// address of a .tar.gz, or
         kaggle://OWNER/MODEL/FRAMEWORK/VARIATION.
-      destination: new or empty folder to write.
+      destination: new or empty folder to write, or its address.
       to: format to write: tf1 for google-research/albert, huggingface, keras for a .keras file of this library,
         or kerashub.
       dtype: precision of the weights in a Hugging Face file; float16 and bfloat16 round them and halve the file.
@@ -84,11 +88,14 @@ def convert(
       flags: supply what the source's files lack.
       verify: compare the outputs of both models on random input.
     """
-    import_tensorflow()
-    from albert_tf.conversion.convert import convert as convert_model
+    from data_prep.storage.copies import pushed
 
-    with working(f"converting to {destination}"):
-        result = convert_model(source, destination, to, dtype=dtype, task=task, flags=flags, verify=verify)
+    with pushed(destination) as output:
+        import_tensorflow()
+        from albert_tf.conversion.convert import convert as convert_model
+
+        with working(f"converting to {destination}"):
+            result = convert_model(source, output, to, dtype=dtype, task=task, flags=flags, verify=verify)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())
@@ -117,7 +124,7 @@ def publish(
       albert publish sst2_hf hf://me/albert-sst2 --license=apache-2.0 --language=en
 
     Args:
-      folder: folder to upload; the flags below add metadata to its README.md.
+      folder: folder to upload, or its address; the flags below add metadata to its README.md.
       address: repository to upload to, as hf://OWNER/NAME.
       license: license of the model, as the Hub abbreviates it, for example apache-2.0.
       language: languages of the model's text, separated by commas, for example en,de.
@@ -126,11 +133,12 @@ def publish(
     """
     import_tensorflow()
     from albert_tf.conversion.publication import publish as publish_folder
+    from data_prep.storage.copies import fetched
 
     languages = names_in(language)
-    print(
-        publish_folder(
-            folder,
+    with fetched(folder) as local:
+        commit = publish_folder(
+            local,
             address,
             license=license,
             languages=languages,
@@ -138,7 +146,7 @@ def publish(
             private=private,
             show=print_message,
         )
-    )
+    print(commit)
 
 
 def models() -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from albert_cli.commands.portable_models import is_portable_model
+from albert_cli.commands.streams import input_stream, output_stream
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_notes
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
 from albert_tf.runtime.engine_flags import USUAL_ENGINE, EngineSettings
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 def predict(
     *,
     model_dir: str,
+    input_file: str = "-",
+    output: str = "-",
     task: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     input_format: Literal["auto", "text", "tsv", "csv", "jsonl"] = "auto",
@@ -36,7 +38,7 @@ def predict(
     max_answer_length: int | None = None,
     portable: Annotated[EngineSettings, Parameter(name="*")] = USUAL_ENGINE,
 ) -> None:
-    """Apply a fine-tuned model to each line of standard input, and print its predictions as JSON lines.
+    """Apply a fine-tuned model to each line of a file or of standard input; its predictions are JSON lines.
 
     For example:
 
@@ -50,6 +52,9 @@ def predict(
 
       albert predict --model_dir=hf://OWNER/NAME < reviews.txt
 
+      albert predict --model_dir=runs/mine --input_file=s3://bucket/new.csv \\
+          --output=s3://bucket/answers.jsonl
+
       albert predict --model_dir=portable --requests=2 --batch_tokens=2048 \\
           < reviews.txt
 
@@ -58,17 +63,20 @@ def predict(
         result on the dev set); the output of `albert export --format=onnx`, which runs without TensorFlow; or
         any other source that `albert convert` reads, such as a .keras file, a Hugging Face directory or an
         address.
+      input_file: file to read, or its address. Default: standard input.
+      output: file to write when all lines are answered, or its address. Default: standard output, where each line
+        is answered as it arrives.
       task: what a fine-tuned model is for, where its files leave it open, as --task of `albert finetune`:
         regression or multiple-choice for a TF1 checkpoint with one output, ordinal-classification for classes
         that are ordered.
       flags: supply what the model's files lack.
-      input_format: layout of standard input. "text" has one text per line; "tsv", texts separated by tabs (two
+      input_format: layout of the lines. "text" has one text per line; "tsv", texts separated by tabs (two
         texts; a question and its context; a passage, a question and options); "jsonl", a JSON object with the
         columns of your own data; "csv", a table whose first line names these columns. "auto" decides from the
         first line, and recognizes tables with tabs, too.
       column_names: names of the columns of a table or of objects, for example text=review; see `albert finetune
         --help`. Default: those of the model's training data, or the known ones.
-      batch_size: maximum number of lines per batch; lines are answered as they arrive.
+      batch_size: maximum number of lines per batch.
       batch_tokens: maximum number of tokens per batch, padding included; a single line may have more. Default:
         no limit.
       max_answer_length: maximum length of an answer, in tokens. Default: that of the model's training or export,
@@ -89,7 +97,8 @@ def predict(
 
     size = BatchSize(batch_size, batch_tokens)
     predictor = Predictor(model, size=size, max_answer_length=max_answer_length)
-    predict_stream(predictor, sys.stdin.buffer, sys.stdout.buffer, input_format, named)
+    with input_stream(input_file) as source, output_stream(output) as sink:
+        predict_stream(predictor, source, sink, input_format, named)
 
 
 def evaluate(
@@ -120,7 +129,8 @@ def evaluate(
       albert evaluate --task=sst-2 --model_dir=hf://OWNER/NAME --gold=glue/SST-2
 
     Args:
-      gold: file with the correct labels, or folder of the task as downloaded, whose dev set is used.
+      gold: file with the correct labels, or folder of the task as downloaded, whose dev set is used; or its
+        address, as for --predictions and --null_odds.
       task: task of `albert finetune`; with --predictions also "glue", for a folder that holds CoLA.tsv,
         SST-2.tsv and so on. Default, with --model_dir: the task that the run was trained on, or own data of the
         model's kind.
@@ -187,14 +197,15 @@ def _score_file(
 ) -> Mapping[str, Any]:
     """The metrics of a file of predictions."""
     from albert_tf.tasks.scores import score_predictions
+    from data_prep.storage.copies import fetched
 
-    with _noted_problems() as problems:
+    with _noted_problems() as problems, contextlib.ExitStack() as stack:
         return score_predictions(
             task,
-            Path(predictions),
-            Path(gold),
+            stack.enter_context(fetched(predictions)),
+            stack.enter_context(fetched(gold)),
             problems,
-            null_odds=Path(null_odds) if null_odds else None,
+            null_odds=stack.enter_context(fetched(null_odds)) if null_odds else None,
             na_prob_thresh=na_prob_thresh,
             columns=columns,
         )
@@ -273,10 +284,11 @@ def ensemble(
       gold: file with the correct answers of questions: SQuAD's JSON file, or a file of your own data.
       threshold: null odds above which SQuAD 2.0 has no answer. Default: the best threshold for --gold, or 0
         without it.
-      output_dir: folder to write the ensemble's predictions to. Default: print the metrics only.
+      output_dir: folder to write the ensemble's predictions to, or its address. Default: print the metrics only.
     """
     from albert_tf.tasks.benchmarks.ensemble import check_has_runs, report_runs
     from albert_tf.tasks.task import find_task
+    from data_prep.storage.copies import fetched, pushed
 
     check_has_runs(runs)
     folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
@@ -298,17 +310,17 @@ def ensemble(
 
     for folder in folders:
         _check_task(folder, found_task.name)
-    with _noted_problems() as problems:
+    with _noted_problems() as problems, contextlib.ExitStack() as stack:
         report = report_runs(
             found_task,
             runs,
             split,
             lambda member: predict_member(member, problems),
-            gold=Path(gold) if gold else None,
+            gold=stack.enter_context(fetched(gold)) if gold else None,
             columns=columns,
             problems=problems,
             threshold=threshold,
-            output_dir=Path(output_dir) if output_dir else None,
+            output_dir=Path(stack.enter_context(pushed(output_dir))) if output_dir else None,
         )
     print(json.dumps(report, indent=2))
     if output_dir:
@@ -324,22 +336,25 @@ def submission(*runs: str, output: str) -> None:
           --output=glue.zip
 
     Args:
-      runs: TASK=FOLDER for each task, where the run in FOLDER was given --do_predict. Of several seeds, the one
-        with the best result on the dev set is used.
-      output: zip file to write.
+      runs: TASK=FOLDER for each task, where the run in FOLDER, which may be an address, was given --do_predict. Of
+        several seeds, the one with the best result on the dev set is used.
+      output: zip file to write, or its address.
     """
     from albert_tf.tasks.benchmarks.submission import write_glue_zip
+    from data_prep.storage.copies import fetched, pushed
 
     pairs = [run.partition("=") for run in runs]
     if not pairs or not all(folder for _, _, folder in pairs):
         raise InputError(f"Runs must be given as TASK=FOLDER. Received {' '.join(runs) or 'none'}.")
     names = [task.lower() for task, _, _ in pairs]
     check_given_once("task", names)
-    folders = {
-        task: _predicted_folder(task, Path(folder)) for task, (_, _, folder) in zip(names, pairs, strict=True)
-    }
-    print_notes([f"{task} from {folder}" for task, folder in folders.items()])
-    missing = write_glue_zip(Path(output), folders)
+    with contextlib.ExitStack() as stack:
+        folders = dict[str, Path]()
+        for task, (_, _, run) in zip(names, pairs, strict=True):
+            local = stack.enter_context(fetched(run, ["*.json", "*_probabilities.jsonl"]))
+            folders[task] = _predicted_folder(task, local)
+            print_notes([f"{task} from {str(folders[task]).replace(str(local), run.rstrip('/'))}"])
+        missing = write_glue_zip(Path(stack.enter_context(pushed(output))), folders)
     if missing:
         print_notes([f"GLUE's server requires all tasks; {output} lacks {', '.join(missing)}."])
     print(output)

@@ -1,5 +1,6 @@
 """Commands about training: pretrain, finetune, plot, params."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_next
-from albert_tf.checkpoints.run_files import RESULTS_FILE
+from albert_tf.checkpoints.run_files import METRICS_FILE, RESULTS_FILE
 from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.pretraining.flags import PretrainingFlags
 from data_prep.console import open_console
@@ -80,13 +81,16 @@ def plot(
       albert plot runs/base runs/without_sop --output=curves.png
 
     Args:
-      runs: folders of pretraining or fine-tuning runs (their --output_dir); all seeds of a fine-tuning run are
-        drawn.
-      output: picture to write: a .png, .pdf or .svg file.
+      runs: folders of pretraining or fine-tuning runs (their --output_dir), or their addresses; all seeds of a
+        fine-tuning run are drawn.
+      output: picture to write, or its address: a .png, .pdf or .svg file.
     """
     from albert_tf.training.plot import plot_runs
+    from data_prep.storage.copies import fetched, pushed
 
-    plot_runs([Path(run) for run in runs], Path(output))
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(fetched(run, [f"*{METRICS_FILE}"])) for run in runs]
+        plot_runs(folders, Path(stack.enter_context(pushed(output))))
     print(output)
 
 

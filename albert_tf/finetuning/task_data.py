@@ -22,6 +22,7 @@ from albert_tf.tasks.task import BENCHMARKS
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from albert_tf.tasks.values import as_number
 from data_prep.errors import InputError
+from data_prep.storage.paths import file_size
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _of_school(examples: Sequence[Example], school: str, source: str) -> list[Ex
 def _has_diagnostic_set(folder: Path) -> bool:
     """Whether a folder holds AX, which models trained on MNLI predict."""
     places = (folder, folder / BENCHMARKS["ax"].folder, folder / "AX")
-    return any((place / "diagnostic.tsv").is_file() for place in places)
+    return any(file_size(place / "diagnostic.tsv") is not None for place in places)
 
 
 def classes_of(task: Task, train: Sequence[Example], order: Sequence[str] = ()) -> tuple[str, ...]:

@@ -165,7 +165,7 @@ def _find_vocabulary(flags: PretrainingFlags, manifest: Manifest | None) -> Voca
     """The vocabulary of --spm_model_file, or the one that the manifest names if that file is still there."""
     if flags.spm_model_file:
         path = Path(flags.spm_model_file)
-        if not path.is_file():
+        if file_size(path) is None:
             raise InputError(
                 f"--spm_model_file must name a SentencePiece model or a vocab.txt. There is no file {path}."
             )

@@ -19,6 +19,7 @@ from albert_tf.tasks.runner import Arrays
 from albert_tf.tasks.splits import USUAL_SIZE, BatchSize, EncodedSplit
 from albert_tf.tasks.task import find_task, own_data_task
 from data_prep.errors import InputError
+from data_prep.storage.paths import file_size
 
 RunRows = Callable[[Sequence[Features], BatchSize], list[Arrays]]
 USUAL_ANSWER_LENGTH = 30  # tokens
@@ -150,7 +151,7 @@ def predict_task(
     columns = columns or model.columns
     rows = list[Arrays]()
     splits, predictions = list[EncodedSplit](), list[Any]()
-    for name in (role,) if Path(data).is_file() else task.splits[role]:
+    for name in (role,) if file_size(Path(data)) is not None else task.splits[role]:
         examples = read_examples(task, data, name, problems, columns=columns, labels=model.facts.labels)
         split = preprocessor.split(name, examples, model.facts.labels)
         outputs = model.rows(split, size)

@@ -18,6 +18,7 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError
 from data_prep.files import Integer, Number, as_record, decode_json, written_aside
+from data_prep.storage.copies import fetched
 
 ADAPTERS_FILE = "adapters.safetensors"  # in the folder of a seed
 _LORA = "lora_kernel"  # in the names of Keras' low-rank matrices
@@ -52,7 +53,7 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
 
     Args:
       model: of the same class, labels and encoder weights as the model that the file was saved from.
-      path: from `save_adapters`.
+      path: from `save_adapters`, or its address.
 
     Raises:
       InputError: the file is damaged, or belongs to another model, or the model has LoRA of another rank or alpha.
@@ -63,8 +64,9 @@ def load_adapters(model: TaskModel | AlbertEncoder, path: str | Path) -> None:
     >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
     >>> load_adapters(model, "adapters.safetensors")
     """
-    path, encoder = Path(path), _encoder_of(model)
-    arrays, facts = _read(path)
+    encoder = _encoder_of(model)
+    with fetched(path) as file:
+        arrays, facts = _read(file)
     rank, alpha = facts.pop("rank"), facts.pop("alpha")
     if encoder.lora_rank not in (None, rank):
         raise InputError(f"Adapters must have the model's rank, {encoder.lora_rank}. {path} has rank {rank}.")

@@ -37,6 +37,11 @@ class Problems:
         if len(first) < _SHOWN_ROWS:
             first.append(f"{where}: {detail}")
 
+    def rename(self, before: str, name: str) -> None:
+        """Names a file as its user did, where rows were read from a copy."""
+        for first in self._first.values():
+            first[:] = [row.replace(before, name) for row in first]
+
     def lines(self) -> list[str]:
         """One line for each kind of problem: its count and its first rows."""
         return [

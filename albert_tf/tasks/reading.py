@@ -18,6 +18,7 @@ from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.splits import Example
 from albert_tf.tasks.tables import read_table, table_suffix
 from data_prep.errors import InputError
+from data_prep.storage.copies import fetched
 from data_prep.text.tfds_rows import is_tfds
 
 _SPLIT_NAMES = {
@@ -50,7 +51,7 @@ def read_examples(
     Args:
       task: from `find_task`.
       data: the folder of the original download or of own files (train.tsv, dev.csv, test.jsonl, ...), one file,
-        or "tfds:NAME/CONFIG" for a dataset of tensorflow-datasets.
+        or "tfds:NAME/CONFIG" for a dataset of tensorflow-datasets; or the address of a file or folder.
       split: one of the task's splits; for a single file, the role it plays.
       problems: collects unusable rows, with their lines.
       columns: the columns of own data.
@@ -69,7 +70,9 @@ def read_examples(
     if is_tfds(os.fspath(data)):
         examples = read_tfds_examples(os.fspath(data), read)
     else:
-        examples = _read_files(Path(data), read)
+        with fetched(data) as path:
+            examples = _read_files(path, read)
+            problems.rename(str(path), os.fspath(data))
     if not examples:
         reason = "; ".join(problems.lines()) or "the file has none"
         raise InputError(

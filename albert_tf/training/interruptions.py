@@ -15,9 +15,10 @@ from albert_tf.training.strategy import WORKER_LOST, has_workers
 from data_prep.errors import DiskFullError, InputError, Preempted, disk_full, first_line
 from data_prep.signals import signal_handler
 
-# How TensorFlow's file system for Google Cloud Storage ends its errors, also those that are of the class of a lost
-# worker's: "All 10 retry attempts failed. The last failure: ... when reading gs://bucket/file".
-_STORED = re.compile(r"(?P<reason>Error executing an HTTP request[^\n]*)?[^\0]*?(?P<address>gs://[^\s'\"\[]*)")
+# In TensorFlow's errors from its file system for Google Cloud Storage, also those that are of the class of a lost
+# worker's: "All 10 retry attempts failed. The last failure: Error executing ... when reading gs://bucket/file".
+_STORED = re.compile(r"gs://[^\s'\"\[]*")
+_REQUEST = re.compile(r"Error executing an HTTP request.*")
 _STOPPING = b"\nStopping, and saving the state. Ctrl-C again ends at once, without saving.\n"
 
 
@@ -106,10 +107,12 @@ def as_input_errors(run: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
-        if isinstance(error, tf.errors.OpError) and (found := _STORED.search(str(error))):
+        if isinstance(error, tf.errors.OpError) and (address := _STORED.search(str(error))):
+            request = _REQUEST.search(str(error))
+            reason = (request[0] if request else first_line(error)).rstrip(".")
             raise InputError(
-                f"{found['address']} could not be read: {(found['reason'] or first_line(error)).rstrip('.')}. Start "
-                f"again with the same command when the store answers; {_state(run)}."
+                f"{address[0]} could not be read: {reason}. Start again with the same command when the store "
+                f"answers; {_state(run)}."
             ) from None
         if isinstance(error, WORKER_LOST):
             raise InputError(

@@ -20,7 +20,7 @@ class VocabularySettings:
         (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
         a TensorFlow dataset, hf://datasets/OWNER/NAME/CONFIG:SPLIT one of the Hugging Face Hub, and - reads
         standard input.
-      output_prefix: path of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
+      output_prefix: path or address of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
         PREFIX.report.json.
       vocab_size: number of pieces, including the symbols.
       input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;

@@ -68,27 +68,30 @@ def test_evaluations_end_when_a_signal_arrives(preemption):
 
 def test_a_lost_worker_is_reported_as_one(tmp_path):
     lost = "Collective ops is aborted by: /job:worker/replica:0/task:1 is down"
-    with pytest.raises(InputError, match=f"^Another worker stopped, so this one stops too: {lost}"):
-        with as_input_errors(tmp_path):
-            raise tf.errors.UnavailableError(None, None, lost)
+    message = f"^Another worker stopped, so this one stops too: {lost}"
+    with pytest.raises(InputError, match=message), as_input_errors(tmp_path):
+        raise tf.errors.UnavailableError(None, None, lost)
 
 
 @pytest.mark.parametrize(
-    "message, reason",
+    ("words", "reason"),
     [
-        ("{{function_node f}} Error executing an HTTP request: HTTP response code 403 with body 'x\ny'", "403"),
-        ("The specified path gs://bucket/file was not found.", "was not found"),
+        (
+            "All 9 failed. Error executing an HTTP request: HTTP response code 403 with body 'x\ny'",
+            "Error.* 'x",
+        ),
+        ("The specified path gs://bucket/file was not found.", "The specified .* was not found"),
     ],
 )
-def test_a_failing_store_is_not_a_lost_worker(message, reason, tmp_path):
-    with pytest.raises(InputError, match=f"^gs://bucket/file could not be read: .*{reason}.* no checkpoint yet"):
-        with as_input_errors(tmp_path):
-            raise tf.errors.AbortedError(None, None, f"{message}\n\t when reading gs://bucket/file [Op:Next]")
+def test_a_failing_store_is_not_a_lost_worker(words, reason, tmp_path):
+    message = f"^gs://bucket/file could not be read: {reason}. Start again .* no checkpoint yet"
+    with pytest.raises(InputError, match=message), as_input_errors(tmp_path):
+        raise tf.errors.AbortedError(None, None, f"{words}\n\t when reading gs://bucket/file [Op:Next]")
 
 
 @pytest.mark.slow
-def test_a_store_that_tensorflow_cannot_reach(tmp_path):
-    """TensorFlow's own error; it reads its settings of gs:// once in a process."""
+def test_a_store_that_tensorflow_cannot_reach():
+    """TensorFlow's own error. It reads its settings of gs:// once in a process."""
     program = (
         "import pathlib, tensorflow as tf; from albert_tf.training.interruptions import as_input_errors\n"
         "with as_input_errors(pathlib.Path('run')): list(tf.data.TFRecordDataset('gs://bucket/file'))"
@@ -104,5 +107,5 @@ def test_a_store_that_tensorflow_cannot_reach(tmp_path):
         [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True
     )
     *_, last = ended.stderr.splitlines()
-    assert "InputError: gs://bucket/file could not be read: Error executing an HTTP request: libcurl code 7" in last
+    assert "InputError: gs://bucket/file could not be read: Error executing an HTTP request: libcurl" in last
     assert "Start again with the same command when the store answers; there is no checkpoint yet." in last
