@@ -21,6 +21,7 @@ COMMANDS = {
     "predictions": ("predict", "evaluate", "ensemble", "submission"),
     "embeddings": ("embed",),
     "formats": ("export", "convert", "publish", "models"),
+    "storage": ("doctor",),
 }
 
 app = App(

@@ -91,13 +91,14 @@ def predict(
     named = Columns.named(column_names)
     from albert_tf.tasks.task import find_task
 
-    model = _read_model(model_dir, flags, find_task(task).kind if task else None, portable)
-    from albert_tf.runtime.predictor import Predictor, predict_stream
-    from albert_tf.tasks.splits import BatchSize
-
-    size = BatchSize(batch_size, batch_tokens)
-    predictor = Predictor(model, size=size, max_answer_length=max_answer_length)
+    kind = find_task(task).kind if task else None
     with input_stream(input_file) as source, output_stream(output) as sink:
+        model = _read_model(model_dir, flags, kind, portable)
+        from albert_tf.runtime.predictor import Predictor, predict_stream
+        from albert_tf.tasks.splits import BatchSize
+
+        size = BatchSize(batch_size, batch_tokens)
+        predictor = Predictor(model, size=size, max_answer_length=max_answer_length)
         predict_stream(predictor, source, sink, input_format, named)
 
 
