@@ -201,10 +201,12 @@ def _score_file(
     from data_prep.storage.copies import fetched
 
     with _noted_problems() as problems, contextlib.ExitStack() as stack:
+        local = stack.enter_context(fetched(gold))
+        stack.callback(problems.rename, str(local), gold)
         return score_predictions(
             task,
             stack.enter_context(fetched(predictions)),
-            stack.enter_context(fetched(gold)),
+            local,
             problems,
             null_odds=stack.enter_context(fetched(null_odds)) if null_odds else None,
             na_prob_thresh=na_prob_thresh,

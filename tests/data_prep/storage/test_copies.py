@@ -1,7 +1,5 @@
 """Inputs and outputs of commands at addresses, and what an address has after a failure."""
 
-import os
-
 import pytest
 
 from data_prep.errors import InputError
@@ -44,14 +42,14 @@ def test_inputs(url, places):
         fetched(f"{url}/nothing"),
     ):
         pass
-    assert not os.listdir(places / "scratch")
+    assert not list((places / "scratch").iterdir())
 
 
 def test_a_file(url, places):
     with pushed(f"{url}/vectors.npy") as path:
         copies.Path(path).write_bytes(b"new")
     assert contents(url) == {"vectors.npy": b"new"}
-    assert not os.listdir(places / "scratch")
+    assert not list((places / "scratch").iterdir())
 
 
 def test_a_folder_that_is_replaced(url):
@@ -102,7 +100,7 @@ def test_nothing_is_pushed_after_a_failure(url, places):
         copies.Path(path, "data").write_bytes(b"new")
         raise KeyboardInterrupt
     assert contents(url) == {"model/README.md": b"old"}
-    assert not os.listdir(places / "scratch")
+    assert not list((places / "scratch").iterdir())
 
 
 def test_what_cannot_be_pushed_is_kept(url, places, monkeypatch):
