@@ -4,10 +4,12 @@ import dataclasses
 import difflib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from data_prep.errors import InputError
 from data_prep.files import read_json_object, write_json
+from data_prep.storage.paths import local_copy
 
 CONFIG_FILE = "albert_config.json"  # the name that Google gave it
 
@@ -174,10 +176,7 @@ class AlbertConfig:
     @classmethod
     def from_json_file(cls, path: str | os.PathLike) -> "AlbertConfig":
         """Reads an `albert_config.json`, Google's or ours, also at an address."""
-        from data_prep.storage.copies import fetched  # for which `albert --help` need not wait
-
-        with fetched(path) as file:
-            values = read_json_object(file)
+        values = read_json_object(local_copy(Path(path)))
         missing = [name for name in _SHAPE if name not in values]
         if missing and not _huggingface_key(values):
             raise InputError(

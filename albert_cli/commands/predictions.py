@@ -28,7 +28,7 @@ def predict(
     *,
     model_dir: str,
     input_file: str = "-",
-    output: str = "-",
+    output_file: str = "-",
     task: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     input_format: Literal["auto", "text", "tsv", "csv", "jsonl"] = "auto",
@@ -53,7 +53,7 @@ def predict(
       albert predict --model_dir=hf://OWNER/NAME < reviews.txt
 
       albert predict --model_dir=runs/mine --input_file=s3://bucket/new.csv \\
-          --output=s3://bucket/answers.jsonl
+          --output_file=s3://bucket/answers.jsonl
 
       albert predict --model_dir=portable --requests=2 --batch_tokens=2048 \\
           < reviews.txt
@@ -64,8 +64,8 @@ def predict(
         any other source that `albert convert` reads, such as a .keras file, a Hugging Face directory or an
         address.
       input_file: file to read, or its address. Default: standard input.
-      output: file to write when all lines are answered, or its address. Default: standard output, where each line
-        is answered as it arrives.
+      output_file: file to write when all lines are answered, or its address. Default: standard output, where each
+        line is answered as it arrives.
       task: what a fine-tuned model is for, where its files leave it open, as --task of `albert finetune`:
         regression or multiple-choice for a TF1 checkpoint with one output, ordinal-classification for classes
         that are ordered.
@@ -92,7 +92,7 @@ def predict(
     from albert_tf.tasks.task import find_task
 
     kind = find_task(task).kind if task else None
-    with input_stream(input_file) as source, output_stream(output) as sink:
+    with input_stream(input_file) as source, output_stream(output_file) as sink:
         model = _read_model(model_dir, flags, kind, portable)
         from albert_tf.runtime.predictor import Predictor, predict_stream
         from albert_tf.tasks.splits import BatchSize

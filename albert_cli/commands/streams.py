@@ -40,6 +40,6 @@ def output_stream(name: str) -> Iterator[BinaryIO]:
             file = stack.enter_context(aside.open("wb"))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError(
-                f"--output must name a file in an existing folder. Received {name}: {error.strerror}."
+                f"--output_file must name a file in an existing folder. Received {name}: {error.strerror}."
             ) from None
         yield cast(BinaryIO, file)

@@ -89,7 +89,7 @@ def write_vector_file(embed: Embed, texts: Iterable[list[str]], path: str | Path
             file.write(vectors.astype("<f4").tobytes())
             N += len(vectors)
         if not N:
-            raise InputError("Standard input must have a text on each line. Received no line.")
+            raise InputError("The input must have a text on each line. Received no line.")
         file.seek(0)
         _write_header(file, (N, vectors.shape[1]))
     return N

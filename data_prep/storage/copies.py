@@ -1,6 +1,7 @@
 """Copies on this machine of what a command reads or writes at an address, for the duration of a block.
 
-Both functions yield a path of this machine as it is. Errors of the block name the address, not its copy.
+Both functions yield a path of this machine as it is, and import the rest of this folder for an address only:
+portable models run without its packages. Errors of the block name the address, not its copy.
 """
 
 import contextlib
@@ -12,9 +13,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from data_prep.errors import InputError
-from data_prep.storage.cache import fetch
-from data_prep.storage.folders import push
-from data_prep.storage.objects import download, files_below, find, join, remove, stored, upload
 from data_prep.storage.paths import address
 
 # By these files a command recognizes what it may replace; of all others it needs no more than the name.
@@ -36,6 +34,9 @@ def fetched(source: str | os.PathLike, names: Sequence[str] = ("*",)) -> Iterato
     if url is None:
         yield Path(source)
         return
+    from data_prep.storage.cache import fetch
+    from data_prep.storage.objects import download, files_below, join, stored
+
     with tempfile.TemporaryDirectory(prefix="albert_") as scratch, _named(scratch, url):
         if stored(url):
             path = fetch(url)
@@ -71,6 +72,8 @@ def pushed(output: str | os.PathLike, *, is_prefix: bool = False) -> Iterator[st
     if url is None:
         yield os.fspath(output)
         return
+    from data_prep.storage.objects import files_below, find, remove
+
     url = url.rstrip("/")
     before = (
         {found.removeprefix(url) for found in find(f"{url}.*")}
@@ -101,6 +104,9 @@ def pushed(output: str | os.PathLike, *, is_prefix: bool = False) -> Iterator[st
 
 
 def _push(scratch: Path, local: str, url: str) -> None:
+    from data_prep.storage.folders import push
+    from data_prep.storage.objects import upload
+
     if Path(local).is_dir():
         push(Path(local), url)
         return
@@ -110,6 +116,8 @@ def _push(scratch: Path, local: str, url: str) -> None:
 
 def _placed(url: str, local: str, name: str) -> tuple[int, int] | None:
     """Puts a file that is stored, or an empty one in its place, where the block finds it; returns its state."""
+    from data_prep.storage.objects import download
+
     path = Path(local + name)
     path.parent.mkdir(parents=True, exist_ok=True)
     if any(fnmatchcase(path.name, pattern) for pattern in _DESCRIPTIONS):

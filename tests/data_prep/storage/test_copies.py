@@ -3,7 +3,7 @@
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.storage import copies
+from data_prep.storage import copies, objects
 from data_prep.storage.access import StorageError
 from data_prep.storage.copies import fetched, pushed
 from data_prep.storage.objects import files_below, read, write
@@ -107,7 +107,7 @@ def test_what_cannot_be_pushed_is_kept(url, places, monkeypatch):
     def fail(path, url):
         raise StorageError(f"{url} could not be reached.")
 
-    monkeypatch.setattr(copies, "upload", fail)
+    monkeypatch.setattr(objects, "upload", fail)
     with (
         pytest.raises(
             InputError, match=f"^{url}/file could not be reached. What was to be .* in (.*)\\.$"
