@@ -8,6 +8,7 @@ from albert_tf.config import ResizePositions
 from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
 from albert_tf.training.device_flags import DeviceFlags
 from data_prep.errors import InputError, check_at_least
+from data_prep.files import check_local
 
 # A run can only resume with the values of these flags that it started with.
 FIXED = (
@@ -215,6 +216,7 @@ class FinetuningFlags(DeviceFlags):
 
     def _check_data(self):
         assert self.columns  # raises InputError
+        check_local(self.cache_dir or "")
         if self.high_only and self.middle_only:
             raise InputError(
                 "--high_only and --middle_only exclude each other. Received both; leave both out."

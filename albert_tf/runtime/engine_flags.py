@@ -6,6 +6,7 @@ from numbers import Integral
 from typing import Literal, get_args
 
 from data_prep.errors import InputError, check_at_least, check_choice
+from data_prep.files import check_local
 
 EngineName = Literal["auto", "openvino", "onnxruntime"]
 EnginePrecision = Literal["float32", "bfloat16"]
@@ -39,6 +40,7 @@ class EngineSettings:
         if not isinstance(self.requests, Integral):
             raise InputError(f"--requests must be a whole number. Received {self.requests!r}.")
         check_at_least(1, self, "requests")
+        check_local(self.cache_dir or "")
         for name, kind in (("engine", EngineName), ("precision", EnginePrecision)):
             check_choice(get_args(kind), name, getattr(self, name))
         if self.precision == "bfloat16" and self.engine == "onnxruntime":

@@ -17,6 +17,7 @@ from data_prep.storage.paths import address
 
 # By these files a command recognizes what it may replace; of all others it needs no more than the name.
 _DESCRIPTIONS = ("README.md", "*.report.json")
+_TO_READ = ("hf://", "http://", "https://")  # fsspec has them, too
 
 
 @contextlib.contextmanager
@@ -75,6 +76,11 @@ def pushed(output: str | os.PathLike, *, is_prefix: bool = False) -> Iterator[st
     from data_prep.storage.objects import files_below, find, remove
 
     url = url.rstrip("/")
+    if url.startswith(_TO_READ):
+        raise InputError(
+            f"Files can be written to stores such as gs:// and s3://. Received {url}; `albert publish` uploads what "
+            "is written to hf://OWNER/NAME."
+        )
     before = (
         {found.removeprefix(url) for found in find(f"{url}.*")}
         if is_prefix

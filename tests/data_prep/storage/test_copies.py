@@ -103,6 +103,11 @@ def test_nothing_is_pushed_after_a_failure(url, places):
     assert not list((places / "scratch").iterdir())
 
 
+def test_an_address_that_is_only_read():
+    with pytest.raises(InputError, match="Received hf://me/model; `albert publish` "), pushed("hf://me/model"):
+        pass
+
+
 def test_what_cannot_be_pushed_is_kept(url, places, monkeypatch):
     def fail(path, url):
         raise StorageError(f"{url} could not be reached.")
