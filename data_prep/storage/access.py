@@ -151,7 +151,7 @@ def _raise_lasting(url: str, error: Exception) -> None:
             f"{url} refuses access: {_words(error)}. Its credentials must allow this; {advice}."
         ) from None
     if (
-        isinstance(error, ValueError)
+        isinstance(error, ValueError | NotImplementedError)  # the second: a scheme that is only read
         or ("BotoCoreError" in classes and not classes & _OUTAGES)
         or (status is not None and 400 <= status < 500 and status not in _PASSING)
     ):

@@ -85,7 +85,10 @@ def test_refused_access(error, scheme, advice, url, pauses, monkeypatch):
     assert not pauses
 
 
-@pytest.mark.parametrize("error", [with_status(400), ValueError("words"), named("HttpError", code=416)])
+@pytest.mark.parametrize(
+    "error",
+    [with_status(400), ValueError("words"), NotImplementedError("words"), named("HttpError", code=416)],
+)
 def test_a_refused_request_is_not_repeated(error, url, pauses):
     with pytest.raises(InputError, match=f"^{url} cannot be used: words"):
         attempt(url, failing(error))
