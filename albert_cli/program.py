@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import itertools
 import os
 import signal
 import sys

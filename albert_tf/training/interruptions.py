@@ -129,11 +129,11 @@ def as_input_errors(run: Path) -> Iterator[None]:
                 "The input files must be intact. One is damaged; `albert inspect FILES --verify` names it. Copy "
                 f"or prepare that file again; {_state(run)}."
             ) from None
-        reason = disk_full(error)
-        if reason is None:
+        full = disk_full(error)
+        if full is None:
             raise
         raise DiskFullError(
-            f"The disk of {run} is full: {reason}. Free some space and use the same command again; {_state(run)}."
+            f"The disk of {run} is full: {full}. Free some space and use the same command again; {_state(run)}."
         ) from None
 
 

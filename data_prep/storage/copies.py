@@ -78,8 +78,8 @@ def pushed(output: str | os.PathLike, *, is_prefix: bool = False) -> Iterator[st
     url = url.rstrip("/")
     if url.startswith(_TO_READ):
         raise InputError(
-            f"Files can be written to stores such as gs:// and s3://. Received {url}; `albert publish` uploads what "
-            "is written to hf://OWNER/NAME."
+            f"Files can be written to stores such as gs:// and s3://. Received {url}; `albert publish` uploads "
+            "what is written to hf://OWNER/NAME."
         )
     before = (
         {found.removeprefix(url) for found in find(f"{url}.*")}

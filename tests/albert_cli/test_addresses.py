@@ -163,7 +163,9 @@ class TestWithModels:
         flags = ("predict", f"--model_dir={output}")
         answers = tmp_path / "answers.jsonl"
         assert run(*flags, f"--input_file={local['test_file']}", f"--output_file={answers}")[0] == 0
-        assert run(*flags, f"--input_file={remote['test_file']}", f"--output_file={store}/answers.jsonl")[0] == 0
+        assert (
+            run(*flags, f"--input_file={remote['test_file']}", f"--output_file={store}/answers.jsonl")[0] == 0
+        )
         assert read(f"{store}/answers.jsonl") == answers.read_bytes() != b""
         status, _, error = run(*flags, f"--input_file={store}/none.csv", f"--output_file={store}/none.jsonl")
         assert status == 2 and f"{store}/none.csv" in error

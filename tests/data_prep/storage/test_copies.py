@@ -104,7 +104,10 @@ def test_nothing_is_pushed_after_a_failure(url, places):
 
 
 def test_an_address_that_is_only_read():
-    with pytest.raises(InputError, match="Received hf://me/model; `albert publish` "), pushed("hf://me/model"):
+    with (
+        pytest.raises(InputError, match="Received hf://me/model; `albert publish` "),
+        pushed("hf://me/model"),
+    ):
         pass
 
 
