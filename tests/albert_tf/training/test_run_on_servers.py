@@ -5,9 +5,11 @@ import time
 import pytest
 
 from albert_cli import cli
+from albert_tf.checkpoints.open_model import read
 from data_prep.storage.access import attempt
 from data_prep.storage.folders import pull
 from data_prep.storage.objects import files_below
+from tests.albert_tf.checkpoints.random_models import assert_same_weights
 from tests.albert_tf.training.test_run_place import assert_same_files
 from tests.data_prep.storage.servers import Front, gcs_server, s3_server
 from tests.processes import ROOT, Program
@@ -42,7 +44,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.fixture(params=SERVERS)
-def store(request):
+def store(request, tmp_path):
     """The scheme, a proxy before its server, and the environment of the clients."""
     server, variable, environment, packages = SERVERS[request.param]
     for package in packages:
@@ -51,6 +53,7 @@ def store(request):
         environment = {**environment, variable: front.url}
         for name, value in environment.items():
             patched.setenv(name, value)
+        patched.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
         attempt(f"{request.param}://bucket", lambda file_system, path: file_system.mkdir(path))
         yield request.param, front, environment
 
@@ -83,3 +86,5 @@ def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
     assert f"resuming at step 4 of the run in {url}" in error
     pull(url, tmp_path / "copy")
     assert_same_files(tmp_path / "copy", tmp_path / "local")
+    for model in ("", "/checkpoints/ckpt-12"):
+        assert_same_weights(read(f"{url}{model}").weights, read(f"{tmp_path}/local{model}").weights)
