@@ -125,12 +125,13 @@ class TestWithModels:
     def test_exports_and_conversions(self, store, finetuning_files, run, tmp_path):
         model = finetuning_files.checkpoint
         for flags in (
-            ("export", f"--model_dir={model}", "--kind=preprocessor", "--output={}"),
+            ("export", f"--model_dir={model}", "--kind=preprocessor", "--seq_length=32", "--output={}"),
             ("convert", model, "{}", "--to=huggingface", "--noverify"),
         ):
             name = flags[0]
             written = [str(flag).format(tmp_path / name) for flag in flags]
-            assert run(*written)[0] == 0
+            status, _, error = run(*written)
+            assert status == 0, error
             pushed = [str(flag).format(f"{store}/{name}") for flag in flags]
             status, out, error = run(*pushed)
             assert (status, out) == (0, f"{store}/{name}\n"), error

@@ -20,7 +20,7 @@ from tests.albert_tf.checkpoints.processes import run_python
 
 COMMANDS = (
     *("vocab", "prepare", "tokenize", "inspect", "pretrain", "finetune", "predict", "embed", "evaluate"),
-    *("ensemble", "submission", "convert", "models", "export", "publish", "params"),
+    *("ensemble", "submission", "convert", "models", "export", "publish", "params", "doctor"),
 )
 
 

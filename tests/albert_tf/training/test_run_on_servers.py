@@ -5,7 +5,7 @@ import time
 import pytest
 
 from albert_cli import cli
-from albert_tf.checkpoints.open_model import read
+from albert_tf.checkpoints.open_model import open_model
 from data_prep.storage.access import attempt
 from data_prep.storage.folders import pull
 from data_prep.storage.objects import files_below
@@ -87,4 +87,4 @@ def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
     pull(url, tmp_path / "copy")
     assert_same_files(tmp_path / "copy", tmp_path / "local")
     for model in ("", "/checkpoints/ckpt-12"):
-        assert_same_weights(read(f"{url}{model}").weights, read(f"{tmp_path}/local{model}").weights)
+        assert_same_weights(open_model(f"{url}{model}").weights, open_model(f"{tmp_path}/local{model}").weights)
