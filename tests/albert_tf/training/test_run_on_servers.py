@@ -87,4 +87,6 @@ def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
     pull(url, tmp_path / "copy")
     assert_same_files(tmp_path / "copy", tmp_path / "local")
     for model in ("", "/checkpoints/ckpt-12"):
-        assert_same_weights(open_model(f"{url}{model}").weights, open_model(f"{tmp_path}/local{model}").weights)
+        assert_same_weights(
+            open_model(f"{url}{model}").weights, open_model(f"{tmp_path}/local{model}").weights
+        )
