@@ -31,9 +31,12 @@ from data_prep.examples.segments import (
 )
 from data_prep.text.documents import Document
 from data_prep.text.layout import count_layout
+from data_prep.text.mixture import count_corpus, whole_passes
 from data_prep.tfrecord.schema import Feature
 from data_prep.tfrecord.serialization import serialize_examples
 from data_prep.tokenizers.vocabulary import Tokenizer
+
+_NO_DUPLICATE = -1  # in the key of what is drawn before the duplicates
 
 
 @dataclass(frozen=True)
@@ -82,21 +85,25 @@ def document_examples(
     vocabulary: MaskingVocabulary,
     settings: PrepareSettings,
     counts: Counter,
+    duplicates: range,
     partners: PartnerPool | None = None,
 ) -> Iterator[PlacedExample]:
-    """All examples of one document, one duplicate after the other.
+    """The examples of one document, one duplicate after the other.
 
-    Adds the numbers of documents, sentences, tokens, examples, ... to `counts`. Random second segments, for
-    `sentence_objective="nsp"`, are drawn from `partners`.
+    Adds the numbers of documents, sentences, tokens, examples, ... to `counts`; those of the text only with the
+    first duplicates, which start at 0. Random second segments, for `sentence_objective="nsp"`, are drawn from
+    `partners`.
     """
     sentences = [ids for ids in tokenizer.encode_batch(list(document.sentences)) if len(ids)]
     next_segment = partners.chooser(document) if partners else None
-    counts["documents"] += 1
-    if settings.input_format == "lines":
-        count_layout(document, counts)
-    counts["sentences"] += len(sentences)
-    counts["tokens"] += sum(map(len, sentences))
-    for duplicate in range(settings.passes):
+    if duplicates.start == 0:
+        counts["documents"] += 1
+        if settings.input_format == "lines":
+            count_layout(document, counts)
+        counts["sentences"] += len(sentences)
+        counts["tokens"] += sum(map(len, sentences))
+        count_corpus(counts, document.corpus, documents=1)
+    for duplicate in duplicates:
         rng = document_generator(document, settings.random_seed, duplicate)
         if settings.stores_chunks:
             examples = _chunk_examples(sentences, settings, rng, vocabulary)
@@ -112,6 +119,7 @@ def document_examples(
             counts["example_tokens"] += placed.tokens
             counts["masked_tokens"] += placed.masked
             counts["swapped_examples"] += placed.swapped
+            count_corpus(counts, document.corpus, tokens=placed.tokens)
         counts["dropped_sentences"] += len(sentences) - used
         counts["duplicate_bytes"] += document.num_bytes
 
@@ -161,6 +169,11 @@ def _pairs(
         assert next_segment is not None
         return next_sentence_pairs(sentences, T - 3, short, rng, next_segment)
     return segment_pairs(sentences, T - 3, short, rng)
+
+
+def number_of_duplicates(document: Document, passes: float, seed: int) -> int:
+    """How many passes there are over a document, if there are `passes` over its corpus in the mean."""
+    return whole_passes(passes, lambda: document_generator(document, seed, _NO_DUPLICATE).random())
 
 
 def document_generator(document: Document, seed: int, duplicate: int) -> np.random.Generator:

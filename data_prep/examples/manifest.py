@@ -17,6 +17,7 @@ from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings, shard_names
 from data_prep.files import as_record, encodable, file_sha256, one_process_in, read_json_object, write_text
 from data_prep.storage.paths import address, file_size, folder_matches, local_copy, open_file, shown
+from data_prep.text.mixture import Corpus
 from data_prep.tokenizers.normalization import Normalization
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary, read_normalization
 
@@ -173,6 +174,7 @@ class Manifest:
       inputs: the files that were read.
       shards: the files that were written.
       versions: the packages whose versions may change the bytes.
+      corpora: what each corpus of a mixture contributed; empty, and left out of the file, without one.
       path: the file that the manifest was read from.
     """
 
@@ -182,6 +184,7 @@ class Manifest:
     inputs: Sequence[SourceFile]
     shards: Sequence[Shard]
     versions: dict[str, str]
+    corpora: tuple[Corpus, ...] = ()
     path: Path | None = field(default=None, compare=False)
 
     @classmethod
@@ -192,6 +195,7 @@ class Manifest:
         inputs: Iterable[SourceFile],
         counts: Counter,
         shards: Iterable[Shard],
+        corpora: tuple[Corpus, ...] = (),
     ) -> "Manifest":
         """The manifest of new files."""
         facts = VocabularyFacts.of(tokenizer)
@@ -203,6 +207,7 @@ class Manifest:
             list(inputs),
             shards,
             package_versions(),
+            corpora,
         )
 
     @classmethod
@@ -234,6 +239,7 @@ class Manifest:
             "settings": self.settings.output_settings,
             "seed": self.settings.random_seed,
             "vocabulary": dataclasses.asdict(self.vocabulary),
+            **({"corpora": [dataclasses.asdict(each) for each in self.corpora]} if self.corpora else {}),
             "inputs": [dataclasses.asdict(each) for each in self.inputs],
             "shards": [self._counted(each) for each in self.shards],
             "versions": self.versions,

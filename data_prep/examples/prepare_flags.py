@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from data_prep.errors import InputError, check_at_least, check_at_most
 from data_prep.files import encodable
+from data_prep.text.mixture import Mixture
 from data_prep.text.sources import InputFormat
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
 from data_prep.tokenizers.vocabulary_flags import WordBoundaries, vocabulary_from_flags
@@ -23,6 +24,10 @@ class PrepareSettings:
         (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
         a TensorFlow dataset, hf://datasets/OWNER/NAME/CONFIG:SPLIT one of the Hugging Face Hub, and - reads
         standard input.
+      input_weights: weights of the patterns of --input_file, separated by commas. With 3,1, files of the first
+        pattern make three quarters of the examples' text. The text is read twice.
+      input_exponent: weights in place of --input_weights: each pattern's size in characters to this power, from 1
+        (the share that it has in the text) to 0 (equal shares); 0.3 is usual for many languages.
       output_file: TFRecord file to write, beside a manifest.json. With --num_shards=N it becomes
         NAME-00000-of-0000N and so on; N names separated by commas are allowed, too.
       spm_model_file: SentencePiece model, from `albert vocab` or a released checkpoint.
@@ -37,8 +42,9 @@ class PrepareSettings:
         --max_seq_length, rounded up, which is 77 for 512 tokens. (The original's default of 20 masks at most
         3.9% of 512 tokens.)
       masked_lm_prob: share of the tokens to mask.
-      dupe_factor: number of passes over the text, each with new pairs and masks. Default: 40 with
-        --masking=static and 1 with dynamic, where more passes only group the sentences differently.
+      dupe_factor: number of passes over the text, each with new pairs and masks; in a mixture, the mean number.
+        Default: 40 with --masking=static and 1 with dynamic, where more passes only group the sentences
+        differently.
       short_seq_prob: share of examples that get a random shorter length.
       ngram: maximum number of words in a masked span.
       favor_shorter_ngram: choose a span of n words with a probability proportional to 1/n;
@@ -73,6 +79,8 @@ class PrepareSettings:
     output_file: str
     spm_model_file: str | None = None
     vocab_file: str | None = None
+    input_weights: str | None = None
+    input_exponent: float | None = None
     input_format: InputFormat = "lines"
     language: str = "en"
     text_field: str = "text"
@@ -102,6 +110,11 @@ class PrepareSettings:
     def vocabulary_file(self) -> str:
         """The vocabulary of either kind."""
         return vocabulary_from_flags(self.spm_model_file, self.vocab_file)
+
+    @property
+    def mixture(self) -> Mixture:
+        """The corpora of `input_file` and their weights."""
+        return Mixture.of(self.input_file, self.input_weights, self.input_exponent)
 
     @property
     def predictions(self) -> int:
@@ -167,9 +180,10 @@ _NOT_IN_THE_OUTPUT = (
 
 
 def check_settings(settings: PrepareSettings) -> None:
-    """Checks all numbers, and that one vocabulary is named."""
+    """Checks all numbers and the mixture, and that one vocabulary is named."""
     check_at_least(1, settings, "num_shards", "dupe_factor", "ngram", "workers")
     check_at_least(5, settings, "max_seq_length")
+    _ = settings.mixture
     vocabulary_from_flags(settings.spm_model_file, settings.vocab_file)
     check_at_most(99_999, settings, "num_shards")  # names have five digits
     check_at_most(1 << 16, settings, "max_seq_length")

@@ -57,7 +57,7 @@ from data_prep.prepare.outputs import (
     RECORD_BYTES,
     check_outputs,
     check_replaced,
-    duplicates_note,
+    final_notes,
     is_remote,
     layout_warning,
     output_names,
@@ -78,7 +78,8 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     check_settings(settings)
     options = _options(settings)
     FileSystems.set_options(options)  # they may hold the keys of the storage
-    inputs = expand_names(settings.input_file)
+    corpora = settings.mixture.corpora(expand_names)
+    inputs = [name for names in corpora for name in names]
     names = output_names(settings.output_file, settings.num_shards)
     outputs = [name if is_remote(name) else str(Path(name).absolute()) for name in names]
     check_outputs(outputs, inputs, settings.vocabulary_file)
@@ -98,7 +99,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
         _job_errors(settings.runner, scratch),
     ):
         progress.step(f"preparing on {settings.runner}")
-        pipeline = _pipeline(settings, inputs, outputs, scratch, vocabulary, options)
+        pipeline = _pipeline(settings, corpora, outputs, scratch, vocabulary, options)
         _wait(pipeline.run(), scratch)
         if FileSystems.exists(f"{scratch}/{ERRORS_FILE}"):
             with open_file(f"{scratch}/{ERRORS_FILE}") as file:
@@ -106,7 +107,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
         with local_file(f"{folder}/{MANIFEST}") as path:
             manifest = Manifest.read(path)
     warning = layout_warning(settings, inputs, manifest.counts)
-    progress.done(manifest.counts, folder, warning, duplicates_note(settings, manifest.counts))
+    progress.done(manifest.counts, folder, warning, final_notes(settings, manifest))
     return manifest
 
 
@@ -138,7 +139,7 @@ def _wait(result: Any, scratch: str) -> None:
 
 def _pipeline(
     settings: PrepareSettings,
-    inputs: list[str],
+    corpora: list[list[str]],
     outputs: list[str],
     scratch: str,
     vocabulary: Vocabulary,
@@ -152,7 +153,7 @@ def _pipeline(
     )
     read = (
         pipeline
-        | "inputs" >> beam.Create(inputs)
+        | "inputs" >> beam.Create([(number, name) for number, names in enumerate(corpora) for name in names])
         | "one worker per input" >> beam.Reshuffle()
         | "read" >> beam.FlatMap(read_input, settings).with_outputs("errors", main="texts")
     )
@@ -162,14 +163,18 @@ def _pipeline(
         | "share texts" >> beam.Reshuffle()
         | "sentences" >> beam.FlatMap(lambda text: text.documents())
     )
+    sizes: Any = {}
+    if settings.mixture.is_mixed:
+        characters = read.texts | "characters" >> beam.Map(lambda text: (text.corpus, text.num_characters))
+        sizes = beam.pvalue.AsDict(characters | "sizes" >> beam.CombinePerKey(sum))
     partners = {}
     if settings.sentence_objective == "nsp":
         sample = documents | beam.CombineGlobally(SamplePartners(settings.random_seed, vocabulary))
         partners = {"partners": beam.pvalue.AsSingleton(sample)}
-    sizes = [SourceFile(name, size_of(name)) for name in inputs]
-    slices = _number_of_slices(settings, sizes, len(outputs))
+    inputs = [SourceFile(name, size_of(name)) for names in corpora for name in names]
+    slices = _number_of_slices(settings, inputs, len(outputs))
     make = MakeExamples(settings, len(outputs), slices, vocabulary)
-    made = documents | "make examples" >> beam.ParDo(make, **partners).with_outputs(
+    made = documents | "make examples" >> beam.ParDo(make, sizes, **partners).with_outputs(
         "counts", "errors", main="records"
     )
     counts = made.counts | beam.CombineGlobally(add_counts)
@@ -183,7 +188,7 @@ def _pipeline(
         | "shards" >> beam.GroupByKey()
         | "write shards" >> beam.Map(write_shard, scratch=scratch, outputs=outputs)
     )
-    skeleton = Manifest.build(settings, vocabulary.tokenizer(), sizes, Counter(), [])
+    skeleton = Manifest.build(settings, vocabulary.tokenizer(), inputs, Counter(), [])
     _ = (
         pipeline
         | "once" >> beam.Create([skeleton])
@@ -193,6 +198,7 @@ def _pipeline(
             scratch=scratch,
             outputs=outputs,
             counts=beam.pvalue.AsSingleton(counts),
+            sizes=sizes,
             shards=beam.pvalue.AsList(shards),
             errors=beam.pvalue.AsList((read.errors, made.errors) | "errors" >> beam.Flatten()),
             strict=settings.strict,

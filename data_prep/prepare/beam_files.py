@@ -13,7 +13,7 @@ from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, Manifest, manifests_in
 from data_prep.prepare.outputs import is_remote
 from data_prep.storage.paths import shown
-from data_prep.text.sources import STANDARD_INPUT, expand_files, is_dataset
+from data_prep.text.sources import STANDARD_INPUT, expand_files, is_dataset, split_patterns
 
 
 def expand_names(patterns: str) -> list[str]:
@@ -21,7 +21,7 @@ def expand_names(patterns: str) -> list[str]:
     if "://" not in patterns:
         return [_shared_name(path) for path in expand_files(patterns)]
     names: dict[str, None] = {}
-    for pattern in filter(None, (part.strip() for part in patterns.split(","))):
+    for pattern in split_patterns(patterns):
         found = _matches(pattern) if is_remote(pattern) else map(_shared_name, expand_files(pattern))
         names.update(dict.fromkeys(found))
     return list(names)

@@ -7,13 +7,13 @@ input --read_input--> documents --MakeExamples--> ((shard, slice), record) ... -
 import dataclasses
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 import apache_beam as beam
 
 from data_prep.errors import InputError
-from data_prep.examples.document_examples import document_examples, serialize_batch
+from data_prep.examples.document_examples import document_examples, number_of_duplicates, serialize_batch
 from data_prep.examples.manifest import MANIFEST, ExampleCounts, Manifest, Shard, remove_manifests
 from data_prep.examples.masking import MaskingVocabulary
 from data_prep.examples.partners import PartnerPool, PartnerSample
@@ -42,11 +42,13 @@ def mark_start(name: str) -> None:
         file.write(b"started")
 
 
-def read_input(name: str, settings: PrepareSettings):
-    """Yields the texts of an input; an error goes to the output "errors"."""
+def read_input(numbered: tuple[int, str], settings: PrepareSettings):
+    """Yields the texts of an input, which comes with its corpus's number; an error goes to the output "errors"."""
+    corpus, name = numbered
     try:
         with local_file(name) as path:
-            yield from read_texts([path], settings.input_format, settings.language, settings.text_field)
+            for text in read_texts([path], settings.input_format, settings.language, settings.text_field):
+                yield dataclasses.replace(text, corpus=corpus)
     except InputError as error:
         yield beam.pvalue.TaggedOutput("errors", str(error))
 
@@ -58,7 +60,7 @@ class MakeExamples(beam.DoFn):
     """
 
     def __init__(self, settings: PrepareSettings, num_shards: int, num_slices: int, vocabulary: Vocabulary):
-        self._settings, self._vocabulary = settings, vocabulary
+        self._settings, self._vocabulary, self._mixture = settings, vocabulary, settings.mixture
         self._num_shards, self._num_slices = num_shards, num_slices
 
     def setup(self):
@@ -66,12 +68,14 @@ class MakeExamples(beam.DoFn):
         assert self._settings.word_boundaries
         self._masking = MaskingVocabulary.of(self._tokenizer, self._settings.word_boundaries)
 
-    def process(self, document: Document, partners: PartnerPool | None = None):
+    def process(self, document: Document, sizes: Mapping[int, int], partners: PartnerPool | None = None):
         settings = self._settings
+        passes = self._mixture.passes(sizes, settings.passes)[document.corpus]
+        duplicates = range(number_of_duplicates(document, passes, settings.random_seed))
         counts: Counter = Counter()
         try:
             for placed in document_examples(
-                document, self._tokenizer, self._masking, settings, counts, partners
+                document, self._tokenizer, self._masking, settings, counts, duplicates, partners
             ):
                 key, example, *numbers = placed
                 (record,) = serialize_batch([example], settings.features)
@@ -150,6 +154,7 @@ def finish(
     scratch: str,
     outputs: list[str],
     counts: dict,
+    sizes: Mapping[int, int],
     shards: list[tuple[int, str, Shard]],
     errors: list[str],
     strict: bool,
@@ -161,13 +166,21 @@ def finish(
     refusal = prose_refused(settings, inputs, ExampleCounts.of(counts))
     if not errors and (refusal or not counts["examples"]):
         errors = [str(refusal or no_examples(settings, inputs, counts))]
+    mixture = settings.mixture
+    if not errors and mixture.is_mixed:
+        try:
+            mixture.check_sizes(sizes)
+        except InputError as error:
+            errors = [str(error)]
     if errors:
         with open_file(f"{scratch}/{ERRORS_FILE}", "w") as file:
             file.write(_summary(errors).encode())
         return
     shards = sorted(shards, key=lambda row: row[0])
     rows = [shard for *_, shard in shards]
-    manifest = dataclasses.replace(skeleton, counts=ExampleCounts.of(counts).of_shards(rows), shards=rows)
+    totals = ExampleCounts.of(counts).of_shards(rows)
+    contributed = mixture.report(sizes, settings.passes, counts)
+    manifest = dataclasses.replace(skeleton, counts=totals, shards=rows, corpora=contributed)
     folder = outputs[0].rpartition("/")[0]
     if is_remote(folder):
         set_manifests_aside(folder, manifest.files)

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ import numpy as np
 
 from data_prep.cores import available_cores
 from data_prep.errors import InputError, disk_full
-from data_prep.examples.document_examples import document_examples, serialize_batch
+from data_prep.examples.document_examples import document_examples, number_of_duplicates, serialize_batch
 from data_prep.examples.manifest import (
     ExampleCounts,
     Manifest,
@@ -43,7 +44,7 @@ from data_prep.prepare.outputs import (
     RECORD_BYTES,
     check_outputs,
     check_replaced,
-    duplicates_note,
+    final_notes,
     layout_warning,
     no_examples,
     output_names,
@@ -57,12 +58,13 @@ from data_prep.prepare.workers import Workers
 from data_prep.storage.paths import file_size, local_copy, shown
 from data_prep.text.documents import (
     MAX_DOCUMENT_CHARACTERS,
+    Document,
     Text,
     read_documents,
-    read_texts,
     text_stretches,
 )
-from data_prep.text.sources import expand_files, input_size, is_dataset
+from data_prep.text.mixture import measure_corpora, read_corpora
+from data_prep.text.sources import check_read_twice, expand_files, input_size
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Tokenizer, Vocabulary
 from data_prep.tokenizers.vocabulary_flags import WordBoundaries
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
 # About how many bytes of records a worker makes from one stretch of the text and holds in memory. A stretch is
 # also no longer than the longest document, since a few stretches wait in memory for a worker.
 _PART_BYTES = 32 << 20
+_PASSES_TOGETHER = 100  # over a stretch of the text; more are made in several parts
 _SERIALIZED_TOGETHER = 100  # examples: enough for NumPy, and they stay in the cache
 # Their content, not their name, decides the output.
 _NAMES_OF_FILES = ("input_file", "spm_model_file", "vocab_file")
@@ -88,18 +91,18 @@ def prepare(settings: PrepareSettings, show_progress: bool = True) -> Manifest:
     With `show_progress`, standard error shows a bar, if it is a terminal, and a line at the end.
     """
     check_settings(settings)
-    inputs = expand_files(settings.input_file)
+    corpora = settings.mixture.corpora(expand_files)
     names = output_names(settings.output_file, settings.num_shards)
-    check_outputs(names, list(map(shown, inputs)), settings.vocabulary_file)
+    check_outputs(names, [shown(path) for paths in corpora for path in paths], settings.vocabulary_file)
     with output_folder(settings.output_file) as output:
         outputs = [output.local / Path(name).name for name in names]
-        return _prepare_in(output, settings, inputs, outputs, show_progress)
+        return _prepare_in(output, settings, corpora, outputs, show_progress)
 
 
 def _prepare_in(
     output: OutputFolder,
     settings: PrepareSettings,
-    inputs: list[Path],
+    corpora: list[list[Path]],
     outputs: list[Path],
     show_progress: bool,
 ) -> Manifest:
@@ -113,17 +116,20 @@ def _prepare_in(
         existing = {name for name in listed if file_size(output.final / name) is not None}
         check_replaced(settings, facts, output.name, names, existing, manifests)
     with new_folder(output.local):
-        return _write_examples(settings, inputs, outputs, output, tokenizer, show_progress)
+        return _write_examples(settings, corpora, outputs, output, tokenizer, show_progress)
 
 
 def _write_examples(
     settings: PrepareSettings,
-    inputs: list[Path],
+    corpora: list[list[Path]],
     outputs: list[Path],
     output: OutputFolder,
     tokenizer: Tokenizer,
     show_progress: bool,
 ) -> Manifest:
+    inputs = [path for paths in corpora for path in paths]
+    layout = (settings.input_format, settings.language, settings.text_field)
+    mixture = settings.mixture
     total = settings.passes * sum(map(input_size, inputs))
     with (
         _full_disk_as_input_error(output.local),
@@ -131,9 +137,13 @@ def _write_examples(
         _workers(settings, work) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
+        if mixture.is_mixed:
+            progress.step("measuring")
+        sizes = measure_corpora(mixture, corpora, *layout)
         partners = _sample_partners(work, inputs, tokenizer, settings)
-        texts = read_texts(inputs, settings.input_format, settings.language, settings.text_field)
-        jobs = _part_jobs(texts, work, settings, len(outputs), partners)
+        progress.step("preparing")
+        passes = mixture.passes(sizes, settings.passes)
+        jobs = _part_jobs(read_corpora(corpora, *layout), work, settings, passes, len(outputs), partners)
         counts: Counter = Counter()
         num_parts = 0
         for part_counts in workers.run(_make_part, jobs):
@@ -150,7 +160,8 @@ def _write_examples(
             parts = tuple(Part(work, number) for number in range(num_parts))
             shards = _write_shards(parts, outputs, settings.drop_duplicates, workers)
             read = [SourceFile(shown(path), input_size(path)) for path in inputs]
-            manifest = Manifest.build(settings, tokenizer, read, counts, shards)
+            contributed = mixture.report(sizes, settings.passes, counts)
+            manifest = Manifest.build(settings, tokenizer, read, counts, shards, contributed)
             manifest.write(output.local)
             output.publish(outputs)
     if refusal:
@@ -158,7 +169,7 @@ def _write_examples(
     if not counts["examples"]:
         raise no_examples(settings, names, counts)
     warning = layout_warning(settings, names, manifest.counts)
-    progress.done(manifest.counts, output.name, warning, duplicates_note(settings, manifest.counts))
+    progress.done(manifest.counts, output.name, warning, final_notes(settings, manifest))
     return manifest
 
 
@@ -172,11 +183,13 @@ def _workers(settings: PrepareSettings, work: Path) -> "Workers | DaskWorkers":
 
 @dataclass(frozen=True)
 class _PartJob:
-    """A stretch of the text that becomes a part."""
+    """A stretch of the text that becomes a part, with some of the passes over it."""
 
     part: Part
     texts: tuple[Text, ...]
     settings: PrepareSettings
+    passes: tuple[float, ...]  # over each corpus
+    first_pass: int
     num_shards: int
     vocabulary_file: Path
     vocabulary_sha256: str
@@ -199,11 +212,7 @@ def _sample_partners(
     """Reads the text once for next-sentence prediction; returns the file of the sample."""
     if settings.sentence_objective != "nsp":
         return None
-    if any(not path.is_file() for path in inputs if not is_dataset(path)):
-        raise InputError(
-            "--sentence_objective=nsp reads the text twice, so it needs files. Received standard input "
-            "or a pipe; write the text to a file first."
-        )
+    check_read_twice("--sentence_objective=nsp", inputs)
     path = work / "partners.npz"
     sample = PartnerSample(settings.random_seed)
     for document in read_documents(inputs, settings.input_format, settings.language, settings.text_field):
@@ -216,26 +225,33 @@ def _part_jobs(
     texts: Iterable[Text],
     work: Path,
     settings: PrepareSettings,
+    passes: tuple[float, ...],
     num_shards: int,
     partners: Path | None,
 ) -> Iterator[_PartJob]:
     file = local_copy(Path(settings.vocabulary_file)).absolute()
     sha256 = file_sha256(file)
-    stretches = text_stretches(texts, 1, lambda text: _share_of_part(text, settings))
-    for number, stretch in enumerate(stretches):
-        yield _PartJob(Part(work, number), stretch, settings, num_shards, file, sha256, partners)
+    numbers = itertools.count()
+    for stretch in text_stretches(
+        texts, 1, lambda text: _share_of_part(text, settings, min(passes[text.corpus], _PASSES_TOGETHER))
+    ):
+        most = math.ceil(max(passes[text.corpus] for text in stretch))
+        for first in range(0, most, _PASSES_TOGETHER):
+            left = tuple(text for text in stretch if passes[text.corpus] > first)
+            part = Part(work, next(numbers))
+            yield _PartJob(part, left, settings, passes, first, num_shards, file, sha256, partners)
 
 
-def _share_of_part(text: Text, settings: PrepareSettings) -> float:
+def _share_of_part(text: Text, settings: PrepareSettings, passes: float) -> float:
     """The share of a part that a text fills, by its characters or its records, whichever is larger."""
     characters = text.num_characters
     in_duplicate = max(RECORD_BYTES * characters, settings.padded_bytes)  # even two words are padded to T
-    return max(characters / MAX_DOCUMENT_CHARACTERS, settings.passes * in_duplicate / _PART_BYTES)
+    return max(characters / MAX_DOCUMENT_CHARACTERS, passes * in_duplicate / _PART_BYTES)
 
 
 def _make_part(job: _PartJob) -> Counter:
     """Makes a part unless an earlier run did; returns its counts."""
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(f"{job.passes} {job.first_pass}\n".encode(), digest_size=16)
     for text in job.texts:
         digest.update("\n".join((*text.paragraphs, "\n")).encode("utf-8", "surrogatepass"))
     earlier = job.part.summary()
@@ -256,7 +272,9 @@ def _make_part(job: _PartJob) -> Counter:
         one
         for text in job.texts
         for document in text.documents()
-        for one in document_examples(document, tokenizer, masking, settings, counts, partners)
+        for one in document_examples(
+            document, tokenizer, masking, settings, counts, _duplicates(document, job), partners
+        )
     )
     while batch := list(itertools.islice(examples, _SERIALIZED_TOGETHER)):
         serialized = serialize_batch([placed.example for placed in batch], settings.features)
@@ -266,6 +284,12 @@ def _make_part(job: _PartJob) -> Counter:
     summary = {"text": digest.hexdigest(), "counts": counts}
     job.part.write(records, np.array(rows, INDEX), job.num_shards, summary)
     return counts
+
+
+def _duplicates(document: Document, job: _PartJob) -> range:
+    """The duplicates of a document that a job makes."""
+    number = number_of_duplicates(document, job.passes[document.corpus], job.settings.random_seed)
+    return range(job.first_pass, min(number, job.first_pass + _PASSES_TOGETHER))
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -168,17 +168,18 @@ def layout_warning(settings: PrepareSettings, inputs: Iterable[str], counts: Exa
     return few if makes_pairs and lone > counts.documents / 2 else None
 
 
-def duplicates_note(settings: PrepareSettings, counts: ExampleCounts) -> str | None:
-    """What the user should know about documents that occur more than once, if there are any."""
-    number, total = counts.duplicate_examples, counts.examples
-    if not number:
-        return None
-    if settings.drop_duplicates:
-        return f"Left out {number:,} examples of documents that occur more than once"
-    return (
-        f"{number:,} of {total:,} examples repeat others, because their documents occur more than once; "
-        "--drop_duplicates leaves them out"
-    )
+def final_notes(settings: PrepareSettings, manifest: Manifest) -> Iterator[str]:
+    """What the user should know about the output: documents that occur more than once, and shares of a mixture."""
+    number, total = manifest.counts.duplicate_examples, manifest.counts.examples
+    if number and settings.drop_duplicates:
+        yield f"Left out {number:,} examples of documents that occur more than once"
+    elif number:
+        yield (
+            f"{number:,} of {total:,} examples repeat others, because their documents occur more than once; "
+            "--drop_duplicates leaves them out"
+        )
+    for corpus in manifest.corpora:
+        yield f"{corpus.share:.1%} of the tokens from {corpus.input_file}, in {corpus.passes:.3g} passes"
 
 
 def prose_refused(

@@ -1,6 +1,7 @@
 """A progress bar on standard error for the long steps of data preparation."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -47,11 +48,11 @@ class PrepareProgress:
         self._progress.update(self._task, description=description)
 
     def done(
-        self, counts: ExampleCounts, folder: Path | str, warning: str | None, note: str | None = None
+        self, counts: ExampleCounts, folder: Path | str, warning: str | None, notes: Iterable[str] = ()
     ) -> None:
         """Prints the last lines."""
         lines = [f"warning: {warning}"] if warning else []
-        lines += [note] if note else []
+        lines += notes
         documents = "1 document" if counts.documents == 1 else f"{counts.documents:,} documents"
         where = "the current folder" if str(folder) == "." else folder
         lines.append(f"Wrote {counts.examples:,} examples from {documents} to {where}")

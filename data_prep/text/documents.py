@@ -57,11 +57,13 @@ class Document:
       sentences: each non-empty and without white space at its ends.
       source: where the document begins, for messages: "books/emma.txt, line 12".
       num_bytes: its size in the input, compressed if the input is, for progress.
+      corpus: the number of its corpus in a mixture.
     """
 
     sentences: tuple[str, ...]
     source: str = ""
     num_bytes: int = 0
+    corpus: int = 0
 
     @property
     def num_characters(self) -> int:
@@ -78,12 +80,14 @@ class Text:
       language: of prose, an ISO 639 code; None if each paragraph is a sentence.
       source: where it begins, for messages: "books/emma.txt, line 12".
       num_bytes: its size in the input, compressed if the input is, for progress.
+      corpus: the number of its corpus in a mixture.
     """
 
     paragraphs: tuple[str, ...]
     language: str | None = None
     source: str = ""
     num_bytes: int = 0
+    corpus: int = 0
 
     @property
     def num_characters(self) -> int:
@@ -95,7 +99,8 @@ class Text:
         pieces = [self.paragraphs] if self.language is None else _sentences(self.paragraphs, self.language)
         num_bytes = self.num_bytes
         for sentences in pieces:
-            yield from cut_document(Document(sentences, self.source, num_bytes), MAX_DOCUMENT_CHARACTERS)
+            document = Document(sentences, self.source, num_bytes, self.corpus)
+            yield from cut_document(document, MAX_DOCUMENT_CHARACTERS)
             num_bytes = 0
 
 

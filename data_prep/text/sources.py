@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -45,11 +45,8 @@ def expand_files(patterns: str) -> list[Path]:
     >>> expand_files("books/*.txt")
     [PosixPath('books/emma.txt'), PosixPath('books/ulysses.txt')]
     """
-    # The name of a file may contain commas and brackets.
-    is_file = os.path.isfile(patterns)  # noqa: PTH113
-    parts = [patterns] if is_file else [part.strip() for part in patterns.split(",")]
     files: dict[Path, None] = {}
-    for part in filter(None, parts):
+    for part in split_patterns(patterns):
         files.update(dict.fromkeys(_matches(part)))
     if not files:
         raise InputError("At least one input file must be named. Received an empty list.")
@@ -59,6 +56,23 @@ def expand_files(patterns: str) -> list[Path]:
 def is_dataset(name: str | Path) -> bool:
     """Whether an input is a dataset of tensorflow-datasets or the Hub, and not a file."""
     return is_tfds(name) or is_hub(name)
+
+
+def split_patterns(patterns: str) -> list[str]:
+    """Splits the value of a flag at its commas, unless it is the name of a file, which may contain some."""
+    if os.path.isfile(patterns):  # noqa: PTH113
+        return [patterns]
+    return [part for part in map(str.strip, patterns.split(",")) if part]
+
+
+def check_read_twice(what: str, paths: Iterable[Path]) -> None:
+    """Raises InputError if an input can be read only once; `what` reads it twice."""
+    files = (path for path in paths if not is_dataset(path))
+    if any(file_size(path) is None for path in files):
+        raise InputError(
+            f"{what} reads the text twice, so it needs files. Received standard input or a pipe; write the text "
+            "to a file first."
+        )
 
 
 def input_size(path: Path) -> int:

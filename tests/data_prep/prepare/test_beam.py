@@ -90,6 +90,19 @@ def test_duplicates_are_left_out(texts, model_file, tmp_path):
     check_same_bytes(texts, model_file, tmp_path, input_file=inputs, drop_duplicates=True)
 
 
+@pytest.mark.slow
+def test_mixtures(texts, model_file, tmp_path):
+    patterns = f"{texts}/text[01].txt,{texts}/text2.txt"
+    check_same_bytes(texts, model_file, tmp_path, input_file=patterns, input_exponent=0.3)
+    assert len(Manifest.read(tmp_path / "out").corpora) == 2
+    (tmp_path / "blank.txt").write_text("\n\n")
+    patterns = f"{texts}/*.txt,{tmp_path}/blank.txt"
+    settings = settings_for(texts, model_file, tmp_path / "a", input_file=patterns, input_weights="1,1")
+    with pytest.raises(InputError, match=r"Every input of a mixture must have content. .*blank.txt has none"):
+        on_beam(settings)
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.very_slow
 @pytest.mark.parametrize("objective", ["sop", "nsp"])
 def test_several_processes_give_the_same_bytes(texts, model_file, tmp_path, objective):

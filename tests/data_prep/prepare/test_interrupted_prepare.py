@@ -181,7 +181,7 @@ def test_an_interrupted_run_allows_no_other_to_replace_files(settings, small_par
     prepare(settings, show_progress=False)
     before = contents(folder(settings))
     replacing, other = (dataclasses.replace(settings, ngram=n, overwrite=n == 1) for n in (1, 2))
-    leave_unfinished(replacing, monkeypatch, at="read_texts")  # before there is any work to resume
+    leave_unfinished(replacing, monkeypatch, at="read_corpora")  # before there is any work to resume
     with pytest.raises(InputError, match="written with --ngram=3, not 2. Add --overwrite"):
         prepare(other, show_progress=False)
     assert contents(folder(settings)) == before
@@ -222,6 +222,27 @@ def test_files_that_a_power_failure_left_empty(settings, expected, small_parts, 
         (folder(settings) / ".train.tfrecord.scratch" / name).write_bytes(b"")
         prepare(settings, show_progress=False)
         assert without_manifest(contents(folder(settings))) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_mixture(settings, small_parts, monkeypatch, tmp_path, workers):
+    """The second corpus gets so many passes that several parts share them."""
+    small = write_story(tmp_path / "small.txt", documents=3, seed=2)
+    mixed = dataclasses.replace(settings, input_file=f"{settings.input_file},{small}", input_weights="1,3")
+    whole = dataclasses.replace(mixed, output_file=str(tmp_path / "whole" / "train.tfrecord"))
+    prepare(whole, show_progress=False)
+    monkeypatch.setattr(local, "_PASSES_TOGETHER", 7)
+    leave_unfinished(mixed, monkeypatch)
+    content = small.read_bytes()
+    small.write_bytes(content + b"More.\nAnd more.\n")  # changes the passes over every document
+    with pytest.raises(InputError, match=r"other text: it differs from .*long.txt, line 1 on"):
+        prepare(mixed, show_progress=False)
+    small.write_bytes(content)
+    with pytest.raises(InputError, match="input_weights=1,3. Received 3,1"):
+        prepare(dataclasses.replace(mixed, input_weights="3,1"), show_progress=False)
+    prepare(dataclasses.replace(mixed, workers=workers), show_progress=False)
+    assert without_manifest(contents(folder(mixed))) == without_manifest(contents(folder(whole)))
 
 
 def leave_unfinished(settings, monkeypatch, at="_write_shards"):

@@ -3,6 +3,7 @@ import hashlib
 import io
 import json
 import os
+from itertools import chain
 from pathlib import Path
 
 import google_crc32c
@@ -24,6 +25,7 @@ from data_prep.tfrecord.schema import chunk_features, pretraining_features
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from tests.data_prep.wordpieces import vocab_file
+from tests.story import write_story
 
 __all__ = ["vocab_file"]
 
@@ -142,6 +144,49 @@ def test_manifest(story, model_file, tmp_path):
     assert manifest.inputs == [SourceFile(str(story), story.stat().st_size)]
 
 
+@pytest.mark.parametrize("flags", [{"input_weights": "1,3"}, {"input_exponent": 0.3}])
+def test_a_mixture(model_file, tmp_path, flags):
+    """Beside the same text, counted: every document has the passes of its corpus, or one more."""
+    sizes, texts = [], []
+    for number, documents in enumerate((60, 15)):
+        path = write_story(tmp_path / f"{number}.txt", documents=documents, seed=number)
+        texts.append([document.sentences for document in read_documents([path])])
+        sizes.append(len("".join(chain.from_iterable(chain.from_iterable(texts[-1])))))
+    weights = np.array([1, 3]) if "input_weights" in flags else np.power(sizes, 0.3)
+    shares = weights / weights.sum()
+    passes = 2 * sum(sizes) * shares / sizes
+    patterns = f"{tmp_path}/0.txt,{tmp_path}/1.txt"
+    chunks = {"masking": "dynamic", "dupe_factor": 2, "max_seq_length": 4096}
+    manifest = prepared(patterns, model_file, tmp_path / "out", **chunks, **flags)
+    assert [(row.documents, row.input_file) for row in manifest.corpora] == [
+        (60, f"{tmp_path}/0.txt"),
+        (15, f"{tmp_path}/1.txt"),
+    ]
+    np.testing.assert_allclose([row.passes for row in manifest.corpora], passes)
+    np.testing.assert_allclose([row.weight for row in manifest.corpora], shares)
+    tokens = [row.example_tokens for row in manifest.corpora]
+    assert sum(tokens) == manifest.counts.example_tokens
+    assert [row.share for row in manifest.corpora] == pytest.approx(np.divide(tokens, sum(tokens)))
+    for row in manifest.corpora:
+        assert row.share == pytest.approx(row.weight, abs=0.05)
+    # A chunk holds all tokens of a document or a short beginning, so that documents can be told apart.
+    tokenizer = AlbertTokenizer(model_file)
+    found = collections.Counter()
+    for example in examples(tmp_path / "out" / "train.tfrecord"):
+        found[tuple(example["input_ids"].tolist())] += 1
+    for some, mean in zip(texts, passes, strict=True):
+        whole = [found[tuple(chain.from_iterable(map(tokenizer.encode, document)))] for document in some]
+        assert max(whole) <= int(mean) + 1
+        assert np.mean(whole) == pytest.approx(0.9 * mean, abs=5 * np.sqrt((0.25 + 0.09 * mean) / len(whole)))
+
+
+def test_an_empty_corpus_of_a_mixture(story, model_file, tmp_path):
+    (tmp_path / "blank.txt").write_text("\n \n")
+    with pytest.raises(InputError, match=r"Every input of a mixture must have content. .*blank.txt has none"):
+        prepared(f"{story},{tmp_path}/blank.txt", model_file, tmp_path / "out", input_weights="1,1")
+    assert not (tmp_path / "out").exists()
+
+
 def test_two_outputs_in_one_folder_keep_both_manifests(story, model_file, tmp_path):
     """Globs for the files do not read a manifest as examples."""
     first = prepared(story, model_file, tmp_path)
@@ -180,6 +225,9 @@ def test_shard_names():
         ({"spm_model_file": "/nowhere.model"}, "The file /nowhere.model"),
         ({"spm_model_file": None}, "needs one vocabulary.*Received neither"),
         ({"input_format": "poems"}, "--input_format"),
+        ({"input_weights": "1,1"}, "A mixture needs several patterns"),
+        ({"input_file": "-,-", "input_weights": "1,1"}, "must belong to one corpus"),
+        ({"input_file": "-,/dev/null", "input_weights": "1,1"}, "A mixture reads the text twice"),
     ],
 )
 def test_bad_settings(story, model_file, tmp_path, changes, message):
