@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from data_prep.errors import InputError
+from data_prep.text.mixture import Mixture
 from data_prep.text.sources import InputFormat
 
 WordBoundaries = Literal["unicode", "original"]
@@ -20,6 +21,10 @@ class VocabularySettings:
         (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
         a TensorFlow dataset, hf://datasets/OWNER/NAME/CONFIG:SPLIT one of the Hugging Face Hub, and - reads
         standard input.
+      input_weights: weights of the patterns of --input_file, separated by commas. With 3,1, files of the first
+        pattern make three quarters of the text to train on. The text is read twice.
+      input_exponent: weights in place of --input_weights: each pattern's size in characters to this power, from 1
+        (the share that it has in the text) to 0 (equal shares); 0.3 is usual for many languages.
       output_prefix: path or address of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
         PREFIX.report.json.
       vocab_size: number of pieces, including the symbols.
@@ -43,6 +48,8 @@ class VocabularySettings:
 
     input_file: str
     output_prefix: str
+    input_weights: str | None = None
+    input_exponent: float | None = None
     vocab_size: int = 30000
     input_format: InputFormat = "lines"
     language: str = "en"
@@ -55,6 +62,11 @@ class VocabularySettings:
     max_eval_sentences: int = 10_000
     random_seed: int = 12345
     overwrite: bool = False
+
+    @property
+    def mixture(self) -> Mixture:
+        """The corpora of `input_file` and their weights."""
+        return Mixture.of(self.input_file, self.input_weights, self.input_exponent)
 
 
 def vocabulary_from_flags(spm_model_file: str | None, vocab_file: str | None) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import logging
 import os
 import re
@@ -21,6 +22,7 @@ from data_prep.files import as_record, encodable, new_folder, read_json_object, 
 from data_prep.signals import signal_handler
 from data_prep.text.documents import read_documents
 from data_prep.text.layout import count_layout, prose_warning
+from data_prep.text.mixture import measure_corpora, whole_passes
 from data_prep.text.rows import are_rows
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
@@ -108,11 +110,11 @@ def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
     training = Reservoir(settings.max_sentences, np.random.default_rng(seed))
     # With its own draws, so that the vocabulary does not depend on the text for measuring.
     evaluation = Reservoir(settings.max_eval_sentences, np.random.default_rng([seed, 1]))
-    for sentence in _sentences(settings.input_file, settings):
+    for sentence in _mixed_sentences(settings, np.random.default_rng([seed, 2])):
         held_out = settings.eval_file is None and _is_held_out(sentence, settings.random_seed)
         (evaluation if held_out else training).add(sentence)
     if settings.eval_file is not None:
-        for sentence in _sentences(settings.eval_file, settings):
+        for sentence in _sentences(expand_files(settings.eval_file), settings):
             evaluation.add(sentence)
         return training.sample, evaluation.sample, _EVAL_FILE
     if not training.sample or not evaluation.sample:
@@ -122,8 +124,17 @@ def _samples(settings: VocabularySettings) -> tuple[list[str], list[str], str]:
     return training.sample, evaluation.sample, "held-out sentences"
 
 
-def _sentences(files: str, settings: VocabularySettings) -> Iterator[str]:
-    inputs = expand_files(files)
+def _mixed_sentences(settings: VocabularySettings, rng: np.random.Generator) -> Iterator[str]:
+    """The sentences of --input_file, each as often as its corpus's share asks for."""
+    mixture = settings.mixture
+    corpora = mixture.corpora(expand_files)
+    sizes = measure_corpora(mixture, corpora, settings.input_format, settings.language, settings.text_field)
+    for passes, files in zip(mixture.passes(sizes, mean=1), corpora, strict=True):
+        for sentence in _sentences(files, settings):
+            yield from itertools.repeat(sentence, whole_passes(passes, rng.random))
+
+
+def _sentences(inputs: list[Path], settings: VocabularySettings) -> Iterator[str]:
     documents = read_documents(inputs, settings.input_format, settings.language, settings.text_field)
     is_lines = settings.input_format == "lines" and not are_rows(map(str, inputs))
     counts: Counter = Counter()
@@ -208,6 +219,7 @@ def _check(settings: VocabularySettings) -> None:
         raise InputError(
             f"`character_coverage` must lie between 0.98 and 1. Received {settings.character_coverage}."
         )
+    _ = settings.mixture
     check_at_least(1, settings, "max_sentences", "max_eval_sentences")
     check_at_most(10_000_000, settings, "vocab_size")
     _check_output(settings.output_prefix)

@@ -17,6 +17,7 @@ from data_prep.tokenizers.vocabulary_report import measure_vocabulary, report_ta
 from data_prep.tokenizers.vocabulary_training import (
     Reservoir,
     VocabularySettings,
+    _samples,
     read_report,
     train_vocabulary,
 )
@@ -122,6 +123,22 @@ def test_report_on_held_out_sentences(tmp_path):
     assert report.pieces_per_word == report.pieces / report.words > 1
 
 
+def test_a_mixture_is_sampled_by_its_weights(tmp_path):
+    """Of the sample's characters, not of its sentences."""
+    short, long = ("The river froze.", "An evening in the garden, with letters from a captain.")
+    for name, sentence, number in (("short", short, 300), ("long", long, 2000)):
+        (tmp_path / name).write_text(f"{sentence}\n" * number)
+    settings = VocabularySettings(f"{tmp_path}/short,{tmp_path}/long", "unused", input_weights="3,1")
+    for most in (10_000_000, 500):
+        settings = dataclasses.replace(settings, max_sentences=most, eval_file=f"{tmp_path}/short")
+        sample, _, _ = _samples(settings)
+        counts = np.array([sample.count(short), sample.count(long)])
+        assert counts.sum() == min(most, len(sample))
+        share = counts[0] * len(short) / (counts @ [len(short), len(long)])
+        assert share == pytest.approx(0.75, abs=0.05)
+    assert sample == _samples(settings)[0]
+
+
 def test_report_on_another_text(tmp_path):
     file = numbered_text(tmp_path)
     (tmp_path / "other.txt").write_text("The river \u5b57\u5b57 of Ω.\n")
@@ -186,6 +203,8 @@ def test_hard_wrapped_text_is_reported(story, tmp_path, caplog):
         ({"character_coverage": 0.5}, "`character_coverage` must lie"),
         ({"max_sentences": 0}, "--max_sentences must be at least 1"),
         ({"max_eval_sentences": 0}, "--max_eval_sentences must be at least 1"),
+        ({"input_weights": "1"}, "A mixture needs several patterns"),
+        ({"input_file": "-,/dev/null", "input_exponent": 0.3}, "A mixture reads the text twice"),
         ({"eval_file": "/nowhere.txt"}, "no input file /nowhere.txt"),
         ({"input_file": "/nowhere.txt"}, "no input file"),
         ({"output_prefix": "vocab/"}, "`output_prefix` must end with a name.*Received 'vocab/'"),
