@@ -19,12 +19,17 @@ class PretrainingFlags(DeviceFlags):
         --output_dir, or of --init_checkpoint.
       input_file: TFRecord files to train on, from `albert prepare`; globs and commas are allowed. Evaluation alone
         does not need them.
+      input_weights: weights of the patterns of --input_file, separated by commas. With 3,1 three quarters of the
+        examples come from files of the first pattern.
+      input_exponent: weights in place of --input_weights: each pattern's number of examples to this power, from 1
+        (the share that it has in the files) to 0 (equal shares).
       eval_file: TFRecord files to evaluate on, prepared from documents that are not in --input_file; globs and
         commas are allowed.
       phase: one phase of a run that trains on several sequence lengths; give the flag once per phase, short
         sequences first, in place of --input_file, --eval_file and --num_train_steps. For example:
         --phase='input_file=data32/train.tfrecord* eval_file=data32/heldout.tfrecord num_train_steps=4000
-        train_batch_size=64'. eval_file is optional, and train_batch_size defaults to the flag of this name.
+        train_batch_size=64'. eval_file is optional, as are input_weights and input_exponent, and train_batch_size
+        defaults to the flag of this name.
       spm_model_file: SentencePiece model or WordPiece vocab.txt that the examples were prepared with; it is
         copied to the run for export. Default: the vocabulary that the examples' manifest.json names, if it still
         exists.
@@ -71,6 +76,8 @@ class PretrainingFlags(DeviceFlags):
     output_dir: str
     albert_config_file: str | None = None
     input_file: str | None = None
+    input_weights: str | None = None
+    input_exponent: float | None = None
     eval_file: str | None = None
     phase: tuple[str, ...] = ()
     spm_model_file: str | None = None

@@ -15,6 +15,8 @@ from data_prep.errors import InputError
 from data_prep.examples.manifest import check_same_vocabulary
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
+from data_prep.reading.random_draws import count_drawn_sets
+from data_prep.text.mixture import Mixture
 from data_prep.text.sources import expand_files
 
 
@@ -54,6 +56,16 @@ class PhaseData:
 
         return strategy.distribute_datasets_from_function(per_host)
 
+    def set_shares(self, start_step: int, steps: int, seed: int) -> dict[str, float]:
+        """`input_share_N`, the share of the examples of these steps that came from set N of a mixture."""
+        phase, shares = self.phase, self.train.shares
+        if not shares:
+            return {}
+        begin = (start_step - phase.start_step) * phase.train_batch_size
+        places = range(begin, begin + steps * phase.train_batch_size)
+        drawn = count_drawn_sets(_wrapped(seed + phase.start_step), places, shares)
+        return {f"input_share_{n}": count / len(places) for n, count in enumerate(drawn.tolist(), start=1)}
+
     def eval_batches(self, strategy: tf.distribute.Strategy, batch_size: int):
         """All evaluation batches once, always the same on any number of hosts and replicas.
 
@@ -91,7 +103,9 @@ def _read_phase(
     values: dict[str, Any], start_step: int, flags: PretrainingFlags, config: AlbertConfig
 ) -> PhaseData:
     """The data of the phase that the flags describe by `values`."""
-    train_paths = expand_files(values["input_file"])
+    mixture = Mixture.of(*(values[name] for name in ("input_file", "input_weights", "input_exponent")))
+    corpora = mixture.corpora(expand_files)
+    train_paths = [path for paths in corpora for path in paths]
     eval_paths = expand_files(values["eval_file"]) if values["eval_file"] else []
     if flags.do_train:
         _check_apart(train_paths, eval_paths)
@@ -101,7 +115,7 @@ def _read_phase(
         **sizes,
         max_seq_length=flags.max_seq_length,
         max_predictions_per_seq=flags.max_predictions_per_seq,
-    )
+    ).mixed(mixture, corpora)
     heldout = ExampleFiles.read(eval_paths, **sizes) if eval_paths else None
     if heldout:
         _check_same_lengths(train, heldout)

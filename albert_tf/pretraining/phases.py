@@ -8,9 +8,18 @@ from typing import Any
 from albert_tf.pretraining.flags import PretrainingFlags
 from data_prep.errors import InputError
 
-_KEYS = ("input_file", "num_train_steps", "train_batch_size", "eval_file")
+_KEYS = ("input_file", "num_train_steps", "train_batch_size", "eval_file", "input_weights", "input_exponent")
 # Flags that --phase replaces.
-_REPLACED = ("input_file", "eval_file", "num_train_steps", "max_seq_length", "max_predictions_per_seq")
+_REPLACED = (
+    "input_file",
+    "input_weights",
+    "input_exponent",
+    "eval_file",
+    "num_train_steps",
+    "max_seq_length",
+    "max_predictions_per_seq",
+)
+_OPTIONAL = ("eval_file", "input_weights", "input_exponent")
 _PAPER_STEPS = 125_000
 _DIGITS = 18  # of a number that fits into 64 bits
 
@@ -29,6 +38,8 @@ class Phase:
       start_step: steps of the run before this phase.
       num_examples: examples in the training files.
       num_bytes: size of these files.
+      input_weights: weights of the patterns of `input_file`, None for none.
+      input_exponent: of the numbers of examples, which gives weights; None for none.
     """
 
     input_file: str
@@ -40,6 +51,8 @@ class Phase:
     start_step: int
     num_examples: int
     num_bytes: int
+    input_weights: str | None = None
+    input_exponent: float | None = None
 
     @property
     def end_step(self) -> int:
@@ -54,12 +67,12 @@ def phases_in(flags: PretrainingFlags) -> list[dict[str, Any]]:
     """What the flags say about each phase: the values of --phase, or the whole run as one.
 
     Returns:
-      "input_file", "num_train_steps", "train_batch_size" and "eval_file" of each.
+      The values of _KEYS for each.
 
     Raises:
       InputError: there is neither --phase nor a file of examples, or flags that exclude each other.
     """
-    common = {"train_batch_size": flags.train_batch_size, "eval_file": None}
+    common = {"train_batch_size": flags.train_batch_size, **dict.fromkeys(_OPTIONAL)}
     if flags.phase:
         if both := [f"--{name}" for name in _REPLACED if getattr(flags, name) is not None]:
             given = ", ".join(both)
@@ -74,7 +87,8 @@ def phases_in(flags: PretrainingFlags) -> list[dict[str, Any]]:
             "Received neither."
         )
     steps = flags.num_train_steps or _PAPER_STEPS
-    return [{**common, "input_file": input_file, "num_train_steps": steps, "eval_file": flags.eval_file}]
+    own = {name: getattr(flags, name) for name in _OPTIONAL}
+    return [{**common, **own, "input_file": input_file, "num_train_steps": steps}]
 
 
 def parse_phase(text: str) -> dict[str, Any]:
@@ -95,6 +109,8 @@ def parse_phase(text: str) -> dict[str, Any]:
         if key in values:
             raise _error(text, f"{key} occurs twice.")
         values[key] = _whole_number(text, key, value) if key.startswith(("num", "train")) else value
+        if key == "input_exponent":
+            values[key] = _number(text, key, value)
     for key in ("input_file", "num_train_steps"):
         if not values.get(key):
             raise _error(text, f"{key} is missing.")
@@ -112,6 +128,13 @@ def _whole_number(text: str, key: str, value: str) -> int:
     if not value.isdecimal() or len(value) > _DIGITS or int(value) < 1:
         raise _error(text, f"{key} must be a whole number of at least 1, with at most {_DIGITS} digits.")
     return int(value)
+
+
+def _number(text: str, key: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise _error(text, f"{key} must be a number.") from None
 
 
 def _error(text: str, reason: str) -> InputError:

@@ -23,6 +23,7 @@ from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import read_json_object
 from data_prep.storage.paths import file_size
+from data_prep.text.sources import split_patterns
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _PAPER_WARMUP = 3_125
@@ -181,6 +182,12 @@ def _notes(flags: PretrainingFlags, plan: PretrainingPlan) -> Iterator[str]:
         if (batch := values["train_batch_size"]) > phase.train_batch_size:
             yield (
                 f"train_batch_size={batch}: a batch has all {phase.num_examples:,} examples of {phase.input_file}"
+            )
+    for each in plan.data:
+        if shares := each.train.shares:
+            parts = zip(shares, split_patterns(each.phase.input_file), strict=True)
+            yield "mixture: " + ", ".join(
+                f"{share:.1%} of the examples from {files}" for share, files in parts
             )
     has_eval_file = any(phase.eval_file for phase in plan.phases)
     if plan.do_eval and not has_eval_file:

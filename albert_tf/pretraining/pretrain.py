@@ -198,12 +198,16 @@ class Pretraining:
             jit_compile=compiles(plan, strategy),
         )
         speed = Speed(data.phase, plan.config, device_peak(strategy))
+        taken = self.run.step
 
         def figures(sums: dict, steps: int, seconds: float) -> dict[str, float]:
+            nonlocal taken
+            taken += steps
             return {
                 **step_metrics(sums),
                 **step.trust_ratios(),
                 **speed.values(steps, seconds, float(sums["input_wait"])),
+                **data.set_shares(taken - steps, steps, plan.seed),
                 **self._label(data.phase),
             }
 

@@ -29,6 +29,8 @@ from data_prep.files import as_record, read_json_object, write_text, written_asi
 # A run keeps these: with another order of data or other mathematics it would be another run.
 _FIXED = (
     "input_file",
+    "input_weights",
+    "input_exponent",
     "train_batch_size",
     "max_seq_length",
     "max_predictions_per_seq",
@@ -37,6 +39,8 @@ _FIXED = (
 )
 _FIXED_OF_A_PHASE = (
     "input_file",
+    "input_weights",
+    "input_exponent",
     "train_batch_size",
     "max_seq_length",
     "max_predictions_per_seq",

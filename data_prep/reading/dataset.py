@@ -1,12 +1,15 @@
 """TFRecord files of pretraining examples to batches, in an order that an interrupted run can resume.
 
 files --permute(seed, epoch)--> records --windows, each permuted--> records --> batches --parse, pair, mask--> dict
+
+A mixture has such records for each of its sets of files; for each example, a draw chooses the set it comes from.
 """
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +18,7 @@ from data_prep.errors import InputError
 from data_prep.reading.dynamic_masking import DynamicMasking, mask_batch
 from data_prep.reading.dynamic_pairs import pair_batch
 from data_prep.reading.example_files import ExampleFiles, ExampleLayout
-from data_prep.reading.random_draws import example_keys
+from data_prep.reading.random_draws import count_drawn_sets, drawn_sets, example_keys
 from data_prep.storage.paths import address, name_for_tensorflow
 from data_prep.tfrecord.records import is_gzip
 
@@ -37,7 +40,8 @@ def pretraining_dataset(
     Every epoch has another order of the files, and of the examples in each window of `shuffle_window` records.
     (A file from `albert prepare` is shuffled as a whole already.) Batches continue across the end of an epoch.
     Masks, and the pairs of chunks, are drawn here in every epoch if preparation has not drawn them; they depend on
-    (shuffle_seed or 0, epoch, position in the epoch).
+    (shuffle_seed or 0, epoch, position in the epoch). In a mixture (`ExampleFiles.mixed`) each set has its own
+    order and epochs; which set an example comes from depends on (shuffle_seed or 0, position) alone.
 
     Args:
       files: the examples, or what `ExampleFiles.read` reads them from.
@@ -45,8 +49,10 @@ def pretraining_dataset(
       shuffle_seed: seed of the order; None keeps the order of the files.
       start_example: number of examples that this host has already read in an interrupted run; the stream resumes
         after them.
-      repeat: endless batches, all of size B; otherwise one epoch, whose last batch may be smaller.
-      shuffle_window: number of records that are shuffled together; memory holds two windows.
+      repeat: endless batches, all of size B; otherwise one epoch, whose last batch may be smaller. A mixture is
+        always endless.
+      shuffle_window: number of records that are shuffled together; memory holds two windows of
+        each set.
       input_context: which of several hosts this is. Each reads its own files if these have about as many examples
         as those of every other host. Otherwise, each of N hosts reads all files and keeps every N-th record of the
         one stream, so that the hosts' n-th batches together are the same global batch for any number of hosts.
@@ -88,23 +94,59 @@ class _HostShare:
     """What one host reads: its own files, or every N-th record of all files.
 
     Attributes:
-      paths: the files.
-      counts: number of examples in each file.
+      sets: the files of each set of a mixture; of one set if nothing is mixed.
+      shares: the share of each set.
       num_hosts: N.
       host: its number.
       takes_turns: whether all hosts read the same files.
     """
 
-    paths: Sequence[Path]
-    counts: Sequence[int]
+    sets: Sequence["_FileSet"]
+    shares: Sequence[float]
     num_hosts: int
     host: int
     takes_turns: bool
 
-    def records(
-        self, start_example: int, repeat: bool, shuffle_seed: int | None, shuffle_window: int
-    ) -> tf.data.Dataset:
+    def records(self, start_example: int, repeat: bool, *order: Any) -> tf.data.Dataset:
         """The serialized examples of this host; the arguments are those of `pretraining_dataset`."""
+        start = start_example * self.num_hosts if self.takes_turns else start_example
+        if len(self.sets) == 1:
+            records = self.sets[0].records(start, repeat, *order)
+        else:
+            assert repeat, "a mixture has no end"
+            records = self._mixed_records(start, *order)
+        return records.shard(self.num_hosts, self.host) if self.takes_turns else records
+
+    def _mixed_records(self, start: int, shuffle_seed: int | None, shuffle_window: int) -> tf.data.Dataset:
+        """Endless records, each from the set that is drawn for its place in the stream of all hosts."""
+        first, step = (0, 1) if self.takes_turns else (self.host, self.num_hosts)
+        begin, seed = first + start * step, shuffle_seed or 0
+        read = count_drawn_sets(seed, range(first, begin, step), self.shares).tolist()
+        streams = [
+            files.records(number, True, shuffle_seed, shuffle_window)
+            for files, number in zip(self.sets, read, strict=True)
+        ]
+        positions = tf.data.Dataset.range(begin, np.iinfo(np.int64).max, step).batch(_DRAWN_TOGETHER)
+        choices = positions.map(lambda some: drawn_sets(seed, some, self.shares)).unbatch()
+        return tf.data.Dataset.choose_from_datasets(streams, choices, stop_on_empty_dataset=False)
+
+
+@dataclass(frozen=True)
+class _FileSet:
+    """Files that are read together.
+
+    Attributes:
+      paths: the files.
+      counts: number of examples in each file.
+    """
+
+    paths: list[Path]
+    counts: list[int]
+
+    def records(
+        self, start: int, repeat: bool, shuffle_seed: int | None, shuffle_window: int
+    ) -> tf.data.Dataset:
+        """The serialized examples from number `start` on, in the order of `pretraining_dataset`."""
 
         def epoch_records(epoch, skip):
             if shuffle_seed is None:
@@ -113,13 +155,10 @@ class _HostShare:
             later = self._in_order(shuffle_seed, epoch, whole_windows * shuffle_window)
             return _shuffled(later, shuffle_seed, epoch, shuffle_window, whole_windows).skip(rest)
 
-        start = start_example * self.num_hosts if self.takes_turns else start_example
         num_examples = sum(self.counts)
         if repeat:
-            records = _endless(epoch_records, num_examples, start)
-        else:
-            records = epoch_records(tf.constant(0, tf.int64), min(start, num_examples))
-        return records.shard(self.num_hosts, self.host) if self.takes_turns else records
+            return _endless(epoch_records, num_examples, start)
+        return epoch_records(tf.constant(0, tf.int64), min(start, num_examples))
 
     def _in_order(self, seed: int | None, epoch: tf.Tensor, skip: int) -> tf.data.Dataset:
         """The serialized examples of the files from number `skip` on; files that end before it are not read."""
@@ -151,6 +190,8 @@ def _with_local_name(name: tf.Tensor, compression: tf.Tensor) -> tuple[tf.Tensor
     return tf.ensure_shape(tf.py_function(local_name, [name], tf.string), []), compression
 
 
+_DRAWN_TOGETHER = 1024  # sets of examples
+
 # Every host contributes equally to a batch. If hosts read their own files, examples of the host with the fewest
 # are read up to this many times as often as those of the host with the most.
 _MOST_UNEVEN = 1.1
@@ -162,10 +203,23 @@ def _share_of(files: ExampleFiles, context: tf.distribute.InputContext) -> _Host
         raise InputError(
             f"There must be an example for every host. Received {files.num_examples} for {num_hosts} hosts."
         )
-    owned = [sum(files.counts[each::num_hosts]) for each in range(num_hosts)]
-    takes_turns = max(owned) > _MOST_UNEVEN * min(owned)  # also with fewer files than hosts
+    sets = _file_sets(files)
+    owned = [[sum(each.counts[n::num_hosts]) for n in range(num_hosts)] for each in sets]
+    # Also if a set has fewer files than there are hosts.
+    takes_turns = any(max(counts) > _MOST_UNEVEN * min(counts) for counts in owned)
     own = slice(None) if takes_turns else slice(host, None, num_hosts)
-    return _HostShare(files.paths[own], files.counts[own], num_hosts, host, takes_turns)
+    sets = [_FileSet(each.paths[own], each.counts[own]) for each in sets]
+    return _HostShare(sets, files.shares, num_hosts, host, takes_turns)
+
+
+def _file_sets(files: ExampleFiles) -> list[_FileSet]:
+    """The sets of a mixture, or all files as one."""
+    numbers = files.sets or [0] * len(files.paths)
+    sets = [_FileSet([], []) for _ in files.shares or [1.0]]
+    for number, path, count in zip(numbers, files.paths, files.counts, strict=True):
+        sets[number].paths.append(path)
+        sets[number].counts.append(count)
+    return sets
 
 
 def _endless(epoch_records: Callable[..., tf.data.Dataset], num_examples: int, start: int) -> tf.data.Dataset:

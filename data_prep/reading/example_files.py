@@ -3,6 +3,8 @@
 first records --ExampleLayout.of--> feature names and lengths --ExampleFiles.read--> the same of all files, checked
 """
 
+import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +22,7 @@ from data_prep.examples.manifest import (
 from data_prep.examples.masking import MaskingSettings
 from data_prep.reading.dynamic_masking import DynamicMasking
 from data_prep.storage.paths import file_size
+from data_prep.text.mixture import Mixture
 from data_prep.text.sources import expand_files
 from data_prep.tfrecord.records import count_examples, read_records
 from data_prep.tfrecord.schema import Feature, chunk_features, pretraining_features
@@ -117,6 +120,8 @@ class ExampleFiles:
       max_predictions_per_seq: P of the batches.
       manifest: the manifest that lists the first file, if any; the file may have been renamed.
       masking: how the reader masks unmasked examples and chunks; None for examples that are already masked.
+      sets: the number of the set in a mixture that each file belongs to; empty if nothing is mixed.
+      shares: the share of the examples that training takes from each set.
 
     >>> files = ExampleFiles.read("heldout.tfrecord")
     >>> files.max_seq_length
@@ -129,6 +134,8 @@ class ExampleFiles:
     max_predictions_per_seq: int
     manifest: Manifest | None
     masking: DynamicMasking | None
+    sets: Sequence[int] = ()
+    shares: Sequence[float] = ()
 
     @property
     def max_seq_length(self) -> int:
@@ -200,6 +207,18 @@ class ExampleFiles:
         for path in paths:
             _check_first_records(path, layout, vocab_size, type_vocab_size, by_flags)
         return cls(paths, counts, layout, P, manifests.get(paths[0]), masking)
+
+    def mixed(self, mixture: Mixture, corpora: Sequence[Sequence[Path]]) -> "ExampleFiles":
+        """These files, which `mixture` names, as sets to mix; `corpora` are the paths of each."""
+        if not mixture.is_mixed:
+            return self
+        set_of = {path: number for number, paths in enumerate(corpora) for path in paths}
+        sets = [set_of[path] for path in self.paths]
+        sizes: Counter[int] = Counter()
+        for number, count in zip(sets, self.counts, strict=True):
+            sizes[number] += count
+        mixture.check_sizes(sizes)
+        return dataclasses.replace(self, sets=sets, shares=mixture.shares(sizes))
 
 
 def parse_record(record: bytes, place: Path | str) -> RawFeatures:

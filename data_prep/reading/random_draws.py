@@ -3,9 +3,14 @@
 (seed, place in the endless stream) --example_keys--> key --> uniform, binomial, ... numbers, by a counter
 """
 
+from collections.abc import Sequence
+
+import numpy as np
 import tensorflow as tf
 
 _GAMMA = 0x9E3779B97F4A7C15
+_SET_PURPOSE = 4  # of `subkeys`; pairs have those before
+_COUNTED_TOGETHER = 1 << 20  # positions
 _WORD = 32  # random bits that a binomial draw takes from each number
 
 
@@ -18,6 +23,27 @@ def example_keys(seed: int, positions: tf.Tensor) -> tf.Tensor:
 def subkeys(keys: tf.Tensor, purpose: int) -> tf.Tensor:
     """Keys for independent draws, another for each purpose; uint64 [B]."""
     return _mix(tf.bitwise.bitwise_xor(keys, tf.constant(purpose * _GAMMA % 2**64, tf.uint64)))
+
+
+def drawn_sets(seed: int, positions: tf.Tensor, shares: Sequence[float]) -> tf.Tensor:
+    """Draws the set of files that each place in the endless stream of a mixture reads from; int64 [B]."""
+    bits = tf.bitwise.right_shift(
+        subkeys(example_keys(seed, positions), _SET_PURPOSE), tf.constant(2, tf.uint64)
+    )
+    bounds = tf.constant(
+        (np.cumsum(shares)[:-1] * 2.0**62).astype(np.int64)
+    )  # integers, to be exact anywhere
+    return tf.searchsorted(bounds, tf.cast(bits, tf.int64), side="right", out_type=tf.int64)
+
+
+def count_drawn_sets(seed: int, positions: range, shares: Sequence[float]) -> np.ndarray:
+    """How many of these places read from each set; int64 [sets]."""
+    counts = np.zeros(len(shares), np.int64)
+    for begin in range(0, len(positions), _COUNTED_TOGETHER):
+        some = positions[begin : begin + _COUNTED_TOGETHER]
+        drawn = drawn_sets(seed, tf.range(some.start, some.stop, some.step, tf.int64), shares)
+        counts += np.bincount(drawn.numpy(), minlength=len(shares))
+    return counts
 
 
 def uniform_pairs(keys: tf.Tensor, count, stream: int) -> tuple[tf.Tensor, tf.Tensor]:

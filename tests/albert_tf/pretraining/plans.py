@@ -31,5 +31,5 @@ def plan_of(
         sizes = {"num_examples": NUM_EXAMPLES, "num_bytes": 100_000}
         start_step = data[-1].phase.end_step if data else 0
         phase = Phase(**values, max_seq_length=T, max_predictions_per_seq=P, start_step=start_step, **sizes)
-        data.append(PhaseData(phase, SimpleNamespace(manifest=manifest), None))
+        data.append(PhaseData(phase, SimpleNamespace(manifest=manifest, shares=()), None))
     return complete(given, config or AlbertConfig(), tuple(data))

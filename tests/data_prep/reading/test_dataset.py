@@ -16,6 +16,7 @@ from data_prep.prepare.local import prepare
 from data_prep.reading import example_files
 from data_prep.reading.dataset import pretraining_dataset
 from data_prep.reading.example_files import ExampleFiles
+from data_prep.text.mixture import Mixture
 from data_prep.tfrecord.records import count_examples, framed
 from data_prep.tfrecord.schema import pretraining_features
 from tests.data_prep.wordpieces import vocab_file
@@ -173,6 +174,77 @@ def test_a_host_without_examples(tmp_path):
         stream([tmp_path / "one"], input_context=context(2, 1))
     with pytest.raises(InputError, match="at least one TFRecord file"):
         stream([])
+
+
+def mixture_of(first, second):
+    """The examples of two lists of files as sets with the weights 3 and 1."""
+    read = ExampleFiles.read([*first, *second])
+    return read.mixed(Mixture.of("first,second", "3,1", None), [first, second])
+
+
+def mixed_stream(examples, take, batch_size=4, **options):
+    dataset = pretraining_dataset(examples, batch_size=batch_size, shuffle_window=5, **options)
+    return [batch["input_ids"][:, 1].numpy().tolist() for batch in dataset.take(take)]
+
+
+def keyed_sets(seed, number, shares):
+    """A plain imitation of the draws, with Python's integers: SplitMix64 of seed, position, purpose."""
+    mask = 2**64 - 1
+
+    def mix(x):
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            x = (x ^ x >> shift) * factor & mask
+        return x ^ x >> 31
+
+    base = mix(mix(seed))
+    numbers = [mix(mix(base + i & mask) ^ (4 * 0x9E3779B97F4A7C15 & mask)) / 2**64 for i in range(number)]
+    return np.searchsorted(np.cumsum(shares), numbers, side="right")
+
+
+@pytest.fixture(scope="module")
+def other_files(tmp_path_factory):
+    """Four files of five examples: 110..114, 120..124, 130..134, 140..144."""
+    folder = tmp_path_factory.mktemp("other")
+    return [
+        write(folder / str(first), map(record, range(first, first + 5))) for first in (110, 120, 130, 140)
+    ]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_mixture_draws_from_sets_in_their_own_order(files, other_files, seed):
+    numbers = joined(mixed_stream(mixture_of(files, other_files), 100, shuffle_seed=seed))
+    sets = keyed_sets(seed or 0, 400, [0.75, 0.25])
+    assert [int(number > 100) for number in numbers] == sets.tolist()
+    assert np.mean(sets) == pytest.approx(0.25, abs=4 * np.sqrt(0.25 * 0.75 / 400))
+    for number, own in enumerate((files, other_files)):
+        alone = joined(stream(own, take=100, shuffle_seed=seed))
+        mine = [each for each in numbers if (each > 100) == number]
+        assert mine == alone[: len(mine)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_hosts", "sets"), [(2, "uneven"), (2, "even")])
+def test_a_mixture_resumes_on_any_number_of_hosts(files, equal_files, other_files, num_hosts, sets):
+    examples = mixture_of(files if sets == "uneven" else equal_files, other_files)
+    rng = np.random.default_rng(num_hosts)
+    drawn = keyed_sets(1, 20 * 4 * num_hosts, [0.75, 0.25])
+    parts = []
+    for host in range(num_hosts):
+        options = {"shuffle_seed": 1, "input_context": context(num_hosts, host)}
+        parts.append(mixed_stream(examples, 20, **options))
+        assert [int(n > 100) for n in joined(parts[-1])] == drawn[host::num_hosts].tolist()
+        for done in rng.integers(1, 18, size=2).tolist():
+            assert mixed_stream(examples, 2, start_example=4 * done, **options) == parts[-1][done : done + 2]
+    if sets == "uneven":  # all read the one stream in turn
+        whole = joined(mixed_stream(examples, 20 * num_hosts, shuffle_seed=1))
+        for host in range(num_hosts):
+            assert joined(parts[host]) == whole[host::num_hosts]
+
+
+def test_an_empty_set_of_a_mixture(files):
+    read = ExampleFiles.read(files)
+    with pytest.raises(InputError, match="Every input of a mixture must have content. none has none"):
+        read.mixed(Mixture.of("all,none", "1,1", None), [files, []])
 
 
 def as_the_original_writes(number):
