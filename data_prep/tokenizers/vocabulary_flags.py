@@ -21,10 +21,6 @@ class VocabularySettings:
         (.gz, .bz2, .xz, .zst). Globs are allowed, and commas separate several inputs. tfds:NAME/CONFIG:SPLIT reads
         a TensorFlow dataset, hf://datasets/OWNER/NAME/CONFIG:SPLIT one of the Hugging Face Hub, and - reads
         standard input.
-      input_weights: weights of the patterns of --input_file, separated by commas. With 3,1, files of the first
-        pattern make three quarters of the text to train on. The text is read twice.
-      input_exponent: weights in place of --input_weights: each pattern's size in characters to this power, from 1
-        (the share that it has in the text) to 0 (equal shares); 0.3 is usual for many languages.
       output_prefix: path or address of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
         PREFIX.report.json.
       vocab_size: number of pieces, including the symbols.
@@ -32,6 +28,10 @@ class VocabularySettings:
         "prose" has one document per file and a blank line between paragraphs.
       language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
       text_field: field that holds the text in JSON lines, TFRecords, Parquet tables and datasets.
+      input_weights: weights of the patterns of --input_file, separated by commas. With 3,1, files of the first
+        pattern make three quarters of the text to train on. The text is read twice.
+      input_exponent: weights in place of --input_weights: each pattern's size in characters to this power, from 1
+        (the share that it has in the text) to 0 (equal shares); 0.3 is usual for many languages.
       do_lower_case: lower-case the text; --nodo_lower_case trains a cased vocabulary.
       keep_accents: keep accents and other marks, for languages in which ö and o, or が and か, are different
         letters. A vocabulary that is cased or keeps accents comes with PREFIX.normalization.json, which the
@@ -48,12 +48,12 @@ class VocabularySettings:
 
     input_file: str
     output_prefix: str
-    input_weights: str | None = None
-    input_exponent: float | None = None
     vocab_size: int = 30000
     input_format: InputFormat = "lines"
     language: str = "en"
     text_field: str = "text"
+    input_weights: str | None = None
+    input_exponent: float | None = None
     do_lower_case: bool = True
     keep_accents: bool = False
     character_coverage: float = 0.99995
