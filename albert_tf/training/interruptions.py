@@ -109,9 +109,9 @@ def as_input_errors(run: Path) -> Iterator[None]:
     except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
         if isinstance(error, tf.errors.OpError) and (address := _STORED.search(str(error))):
             request = _REQUEST.search(str(error))
-            reason = (request[0] if request else first_line(error)).rstrip(".")
+            words = (request[0] if request else first_line(error)).rstrip(".")
             raise InputError(
-                f"{address[0]} could not be read: {reason}. Start again with the same command when the store "
+                f"{address[0]} could not be read: {words}. Start again with the same command when the store "
                 f"answers; {_state(run)}."
             ) from None
         if isinstance(error, WORKER_LOST):
