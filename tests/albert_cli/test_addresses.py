@@ -138,7 +138,10 @@ class TestWithModels:
             here, there = contents(tmp_path / name), contents(f"{store}/{name}")
             assert there.keys() == here.keys()
             # TensorFlow counts the functions of a process, in whose names the second graph differs.
-            assert {name for name in here if here[name] != there[name]} <= {"saved_model.pb", "fingerprint.pb"}
+            assert {name for name in here if here[name] != there[name]} <= {
+                "saved_model.pb",
+                "fingerprint.pb",
+            }
         status, _, error = run("convert", model, f"{store}/convert", "--to=tf1")
         assert status == 2 and f"{store}/convert" in error
 
