@@ -25,6 +25,7 @@ from albert_tf.training.held_out import HeldOut
 from data_prep.errors import InputError
 from data_prep.examples.manifest import Manifest
 from data_prep.files import as_record, read_json_object, write_text, written_aside
+from data_prep.storage.paths import local_copy
 
 # A run keeps these: with another order of data or other mathematics it would be another run.
 _FIXED = (
@@ -76,7 +77,7 @@ def write_run_folder(plan: PretrainingPlan) -> None:
         plan.vocabulary.save(run)
     if plan.manifest and plan.manifest.path:
         with written_aside(run / MANIFEST_FILE) as aside:
-            shutil.copyfile(plan.manifest.path, aside)
+            shutil.copyfile(local_copy(plan.manifest.path), aside)
 
 
 def notes_on_changes(plan: PretrainingPlan) -> Iterator[str]:
