@@ -141,7 +141,8 @@ def _copied(address: str, files: Mapping[str, Path]) -> Path:
     archive = None if files else fetch(address)
     folder = cache_folder() / "models" / _hash(address)
     # `fetch` names the folder of a file after its address and version.
-    entry = folder / _hash(archive.parent.name if archive else [(k, v.parent.name) for k, v in files.items()])
+    versions = sorted((name, path.parent.name) for name, path in files.items())
+    entry = folder / _hash(archive.parent.name if archive else versions)
     copy = entry / (address.rpartition("/")[2] or "model")
     if not copy.exists():
         folder.mkdir(parents=True, exist_ok=True)
