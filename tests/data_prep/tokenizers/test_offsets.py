@@ -23,6 +23,29 @@ def test_tables_of_more_bytes_than_the_file_has(tmp_path, shape):
         OffsetTables.read(tmp_path / "tables.npz", "a vocabulary")
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rows": np.zeros((3, 3), np.int32)},
+        {"rows": np.zeros(0, np.int32)},
+        {"rows": np.zeros(9, np.int64)},
+        {"rows": np.full(9, 1, np.int32)},
+        {"rows": np.full(9, -1, np.int32)},
+        {"splits": np.array([1, 9], np.int32)},
+        {"splits": np.array([0, 8], np.int32)},
+        {"splits": np.array([0, 9, 8, 9], np.int32)},
+        {"visible": np.ones(9, np.int32)},
+    ],
+)
+def test_other_arrays_are_refused(changed, tmp_path):
+    arrays = {"rows": np.zeros(9, np.int32), "splits": np.array([0, 9], np.int32)}
+    arrays |= {"values": np.arange(9, dtype=np.int32), "visible": np.ones(9, bool)} | changed
+    folding = FoldingTable(arrays["rows"], arrays["splits"], arrays["values"])
+    OffsetTables(folding, arrays["visible"]).write(tmp_path / "tables.npz", "a vocabulary")
+    with pytest.raises(InputError, match="It holds other arrays"):
+        OffsetTables.read(tmp_path / "tables.npz", "a vocabulary")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("flipped", [0, 6])
 def test_damaged_tables(tmp_path, flipped):
