@@ -26,11 +26,11 @@ from albert_tf.checkpoints.run_files import (
     read_best_step,
 )
 from albert_tf.config import CONFIG_FILE
-from data_prep.errors import DiskFullError, InputError
 from data_prep.files import cache_folder
 from data_prep.storage.access import MissingFileError, StorageError
 from data_prep.storage.cache import fetch
 from data_prep.storage.objects import files_below, find, join
+from data_prep.storage.paths import naming_address
 
 _TRIES = 3  # of a model that is written while it is copied
 _SECONDS_KEPT = 86_400  # of a version that is not the newest: another process may read it
@@ -63,17 +63,6 @@ def copied_model(address: str) -> Iterator[Path]:
         )
     with naming_address(copy, folder):
         yield copy / model
-
-
-@contextlib.contextmanager
-def naming_address(copy: Path, address: str) -> Iterator[None]:
-    """Errors in the block name the address in the place of its local copy."""
-    try:
-        yield
-    except InputError as error:
-        if isinstance(error, DiskFullError) or str(copy) not in str(error):
-            raise
-        raise InputError(str(error).replace(str(copy), address)) from None
 
 
 def _needed(address: str) -> tuple[str, list[str], str]:

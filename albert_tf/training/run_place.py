@@ -9,7 +9,6 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.checkpoints.downloads import SCHEMES
-from albert_tf.checkpoints.remote_models import naming_address
 from albert_tf.checkpoints.run_files import METRICS_FILE
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.device_flags import DeviceFlags
@@ -18,6 +17,7 @@ from data_prep.errors import Preempted
 from data_prep.files import cache_folder, is_remote
 from data_prep.storage.folders import ORDER, push, refresh
 from data_prep.storage.locks import Lock
+from data_prep.storage.paths import naming_address
 
 # The best weights come before the log that says which they are, and a checkpoint's index after all else: a run
 # that was killed while it pushed evaluates or trains again.

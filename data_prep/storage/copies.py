@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from data_prep.errors import InputError
-from data_prep.storage.paths import address
+from data_prep.storage.paths import address, naming_address
 
 # By these files a command recognizes what it may replace; of all others it needs no more than the name.
 _DESCRIPTIONS = ("README.md", "*.report.json")
@@ -38,7 +38,7 @@ def fetched(source: str | os.PathLike, names: Sequence[str] = ("*",)) -> Iterato
     from data_prep.storage.cache import fetch
     from data_prep.storage.objects import download, files_below, join, stored
 
-    with tempfile.TemporaryDirectory(prefix="albert_") as scratch, _named(scratch, url):
+    with tempfile.TemporaryDirectory(prefix="albert_") as scratch, naming_address(scratch, url):
         if stored(url):
             path = fetch(url)
         else:
@@ -50,7 +50,7 @@ def fetched(source: str | os.PathLike, names: Sequence[str] = ("*",)) -> Iterato
                 if any(fnmatchcase(name, pattern) for pattern in names):
                     (path / name).parent.mkdir(parents=True, exist_ok=True)
                     download(join(url, name), path / name)
-        with _named(path, url):
+        with naming_address(path, url):
             yield path
 
 
@@ -90,7 +90,7 @@ def pushed(output: str | os.PathLike, *, is_prefix: bool = False) -> Iterator[st
     local = f"{scratch}/{_name(url)}"
     keep = False
     try:
-        with _named(local, url):
+        with naming_address(local, url):
             placed = {name: _placed(url, local, name) for name in before}
             yield local
         untouched = {name for name in before if _state(local + name) == placed[name]}
@@ -149,12 +149,3 @@ def _visible(names: Sequence[str] | dict) -> list[str]:
     return sorted(
         name for name in names if not any(part.startswith(".") for part in PurePosixPath(name).parts)
     )
-
-
-@contextlib.contextmanager
-def _named(local: str | Path, url: str) -> Iterator[None]:
-    """Errors of the block name the address in place of its copy."""
-    try:
-        yield
-    except InputError as error:
-        raise type(error)(str(error).replace(str(local), url)) from None

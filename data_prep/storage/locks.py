@@ -82,6 +82,10 @@ class Lock:
 
     def check(self) -> None:
         """Raises InputError if another process took the lock, after a pause or an outage of this one."""
+        if (
+            not self._lost and time.time() - self._me.beat > 2 * self._beat
+        ):  # the thread has not looked either
+            self._look()
         if self._lost:
             raise InputError(
                 f"One process at a time may use {self._url}. It was taken over by {self._lost}, after this "
@@ -91,12 +95,17 @@ class Lock:
     def _renew(self) -> None:
         while not self._ended.wait(self._beat):
             with contextlib.suppress(InputError):  # an outage, which the next push reports
-                later = {n: h for n, h in self._read().items() if _generation(n) > _generation(self._name)}
-                if later:
-                    self._lost = _words(later[max(later)])
-                    remove(join(self._folder, self._name))
+                if self._look():
                     return
                 write(join(self._folder, self._name), self._content())
+
+    def _look(self) -> bool:
+        """Whether another process has taken the lock."""
+        later = {n: h for n, h in self._read().items() if _generation(n) > _generation(self._name)}
+        if later:
+            self._lost = _words(later[max(later)])
+            remove(join(self._folder, self._name))
+        return bool(later)
 
     def _is_dead(self, name: str, holder: _Holder) -> bool:
         if holder.machine and holder.machine == self._me.machine:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
-from data_prep.errors import InputError
+from data_prep.errors import DiskFullError, InputError
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # not C:/, a drive
 _LOCAL = ("file", "local")  # fsspec's schemes of this machine, whose paths begin with a slash
@@ -36,6 +36,17 @@ def address(path: str | os.PathLike) -> str | None:
 def shown(path: str | os.PathLike) -> str:
     """A path as its user wrote it, for messages."""
     return address(path) or os.fspath(path)
+
+
+@contextlib.contextmanager
+def naming_address(copy: str | os.PathLike, url: str) -> Iterator[None]:
+    """Errors in the block name the address in place of its copy on this machine, unless the disk is full."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(error, DiskFullError) or str(copy) not in str(error):
+            raise
+        raise type(error)(str(error).replace(str(copy), url)) from None
 
 
 def file_size(path: Path) -> int | None:

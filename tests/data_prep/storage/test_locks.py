@@ -134,6 +134,16 @@ def test_a_holder_that_slept_too_long_notices(url):
     assert list(files_below(f"{url}/.lock")) == ["000004.json"]
 
 
+def test_a_process_that_was_stopped_looks_before_it_writes(url):
+    """Its thread has not noticed yet that another process took the lock over."""
+    with Lock(url, beat=60) as held:
+        held.check()
+        held._me.beat -= 600
+        left_behind(url, id="new", beat=time.time())
+        with pytest.raises(InputError, match="It was taken over by process 1 on elsewhere"):
+            held.check()
+
+
 HOLD = """
 import sys, time
 from data_prep.storage.locks import Lock
