@@ -119,6 +119,8 @@ async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
 @contextlib.contextmanager
 def s3_server() -> Iterator[int]:
     """The port of moto's server."""
+    import s3fs
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -126,6 +128,7 @@ def s3_server() -> Iterator[int]:
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port)
+        s3fs.S3FileSystem.clear_instance_cache()  # those of an earlier server, which has another port
         yield port
     finally:
         server.kill()
@@ -140,11 +143,14 @@ def gcs_server() -> Iterator[int]:
     server = FakeGCSServer()
     before = os.environ.get("STORAGE_EMULATOR_HOST")
     server.start()
+    # It logs each request to a pipe, and stops when that is full.
+    log = threading.Thread(target=server._process.stderr.read, daemon=True)
+    log.start()
     try:
         yield server.port
     finally:
-        server._process.stderr.close()
         server.stop()
+        log.join()
         if before is not None:
             os.environ["STORAGE_EMULATOR_HOST"] = before
 

@@ -168,8 +168,6 @@ def test_a_long_outage_is_one_sentence(folder, front, monkeypatch, tmp_path):
 
 
 def test_large_files_go_in_parts(folder, front, tmp_path):
-    if front.scheme == "gs":
-        pytest.skip("fake-gcs-server does not end gcsfs' upload in parts of 50 MB within minutes")
     content = np.random.default_rng(1).bytes(70 << 20)
     (tmp_path / "local").write_bytes(content)
     upload(tmp_path / "local", f"{folder}/large")
