@@ -47,6 +47,7 @@ class Lock:
         self._me = _Holder(socket.gethostname(), os.getpid(), _machine(), uuid.uuid4().hex)
         self._name, self._lost = "", ""
         self._ended = threading.Event()
+        self._turn = threading.Lock()  # a lock that is lost is not written again
         self._thread = threading.Thread(target=self._renew, daemon=True, name=f"lock of {url}")
 
     def __enter__(self) -> "Lock":
@@ -85,7 +86,8 @@ class Lock:
         if (
             not self._lost and time.time() - self._me.beat > 2 * self._beat
         ):  # the thread has not looked either
-            self._look()
+            with self._turn:
+                self._look()
         if self._lost:
             raise InputError(
                 f"One process at a time may use {self._url}. It was taken over by {self._lost}, after this "
@@ -94,7 +96,7 @@ class Lock:
 
     def _renew(self) -> None:
         while not self._ended.wait(self._beat):
-            with contextlib.suppress(InputError):  # an outage, which the next push reports
+            with self._turn, contextlib.suppress(InputError):  # an outage, which the next push reports
                 if self._look():
                     return
                 write(join(self._folder, self._name), self._content())
