@@ -12,7 +12,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -215,12 +215,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "albert_tf")
 
 
+def is_hidden(name: str | PurePath) -> bool:
+    """Whether a file, or a folder that it lies in, begins with a dot, such as those in a clone's .git."""
+    return any(part.startswith(".") for part in PurePath(name).parts)
+
+
 def visible_files(folder: Path) -> list[Path]:
-    """The files of a folder and its subfolders, sorted, without hidden ones such as those in a clone's .git."""
+    """The files of a folder and its subfolders, sorted, without hidden ones."""
     return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        path for path in folder.rglob("*") if path.is_file() and not is_hidden(path.relative_to(folder))
     )
 
 

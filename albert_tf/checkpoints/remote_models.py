@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from albert_tf.checkpoints import archives
 from albert_tf.checkpoints.downloads import needed_files
@@ -26,7 +26,7 @@ from albert_tf.checkpoints.run_files import (
     read_best_step,
 )
 from albert_tf.config import CONFIG_FILE
-from data_prep.files import cache_folder
+from data_prep.files import cache_folder, is_hidden
 from data_prep.storage.access import MissingFileError, StorageError
 from data_prep.storage.cache import fetch
 from data_prep.storage.objects import files_below, find, join
@@ -70,7 +70,7 @@ def _needed(address: str) -> tuple[str, list[str], str]:
 
     An archive is a folder itself, and needs no names.
     """
-    names = [name for name in files_below(address) if not _is_hidden(name)]
+    names = [name for name in files_below(address) if not is_hidden(name)]
     if names:
         return address, _needed_of_folder(address, names), ""
     folder, _, name = address.rpartition("/")
@@ -106,10 +106,6 @@ def _needed_of_folder(address: str, names: Collection[str]) -> list[str]:
         prefix = f"{CHECKPOINTS}/ckpt-{best if best in steps else max(steps)}."
         return [*_facts(here), *(name for name in names if name.startswith(prefix))]
     return sorted({*_facts(here), *needed_files(names), *filter(_PART.search, here)})
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
 def _names_in(folder: str) -> list[str]:

@@ -8,7 +8,7 @@ from albert_tf.checkpoints.card import CARD_FILE, written_by
 from albert_tf.checkpoints.checkpoint_files import say_on_stderr
 from albert_tf.checkpoints.downloads import FILES_OF_MODELS, repository_of
 from data_prep.errors import InputError, first_line
-from data_prep.files import read_text
+from data_prep.files import is_hidden, read_text
 
 
 def publish(
@@ -91,7 +91,7 @@ def _files(folder: Path) -> dict[str, Path]:
     files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if any(part.startswith(".") for part in name.parts):
+        if is_hidden(name):
             continue
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise InputError(

@@ -130,7 +130,8 @@ def _write_examples(
     inputs = [path for paths in corpora for path in paths]
     layout = (settings.input_format, settings.language, settings.text_field)
     mixture = settings.mixture
-    total = settings.passes * sum(map(input_size, inputs))
+    read = [SourceFile(shown(path), input_size(path)) for path in inputs]
+    total = settings.passes * sum(each.bytes for each in read)
     with (
         _full_disk_as_input_error(output.local),
         unfinished_folder(output.work, _plan(settings, tokenizer)) as work,
@@ -159,7 +160,6 @@ def _write_examples(
             remove_manifests(output.local, (path.name for path in outputs))
             parts = tuple(Part(work, number) for number in range(num_parts))
             shards = _write_shards(parts, outputs, settings.drop_duplicates, workers)
-            read = [SourceFile(shown(path), input_size(path)) for path in inputs]
             contributed = mixture.report(sizes, settings.passes, counts)
             manifest = Manifest.build(settings, tokenizer, read, counts, shards, contributed)
             manifest.write(output.local)

@@ -10,9 +10,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from data_prep.errors import InputError
+from data_prep.files import is_hidden
 from data_prep.storage.paths import address, naming_address
 
 # By these files a command recognizes what it may replace; of all others it needs no more than the name.
@@ -43,7 +44,7 @@ def fetched(source: str | os.PathLike, names: Sequence[str] = ("*",)) -> Iterato
             path = fetch(url)
         else:
             path = Path(scratch, _name(url))
-            found = _visible(files_below(url))
+            found = sorted(name for name in files_below(url) if not is_hidden(name))
             if not found:
                 raise InputError(f"{url} must be a file or a folder with files. It does not exist.")
             for name in found:
@@ -84,7 +85,7 @@ def pushed(output: str | os.PathLike, *, is_prefix: bool = False) -> Iterator[st
     before = (
         {found.removeprefix(url) for found in find(f"{url}.*")}
         if is_prefix
-        else {f"/{name}" for name in _visible(files_below(url))}
+        else {f"/{name}" for name in files_below(url) if not is_hidden(name)}
     )
     scratch = Path(tempfile.mkdtemp(prefix="albert_"))
     local = f"{scratch}/{_name(url)}"
@@ -143,9 +144,3 @@ def _state(path: str | Path) -> tuple[int, int] | None:
 
 def _name(url: str) -> str:
     return url.rstrip("/").rpartition("/")[2]
-
-
-def _visible(names: Sequence[str] | dict) -> list[str]:
-    return sorted(
-        name for name in names if not any(part.startswith(".") for part in PurePosixPath(name).parts)
-    )

@@ -7,18 +7,15 @@ files of this machine, too.
 import contextlib
 import glob
 import os
-import re
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from data_prep.errors import DiskFullError, InputError
+from data_prep.files import is_remote
 
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # not C:/, a drive
 _LOCAL = ("file", "local")  # fsspec's schemes of this machine, whose paths begin with a slash
 _NATIVE = ("gs",)  # TensorFlow reads them itself
-_AHEAD = 2  # files
 
 
 def address(path: str | os.PathLike) -> str | None:
@@ -27,10 +24,10 @@ def address(path: str | os.PathLike) -> str | None:
     >>> address(Path("s3://bucket/text.txt")), address("text.txt")
     ('s3://bucket/text.txt', None)
     """
-    found = _ADDRESS.fullmatch(os.fspath(path))
-    if not found:
+    if not is_remote(path):
         return None
-    return f"{found[1]}://{'/' if found[1] in _LOCAL else ''}{found[2]}"
+    scheme, _, rest = os.fspath(path).partition(":")
+    return f"{scheme}://{'/' if scheme in _LOCAL else ''}{rest.lstrip('/')}"
 
 
 def shown(path: str | os.PathLike) -> str:
@@ -86,18 +83,25 @@ def name_for_tensorflow(path: Path) -> str:
     return url if url and url.partition("://")[0] in _NATIVE else str(local_copy(path))
 
 
-def copied_ahead(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yields the same paths, while threads copy the next remote ones to the cache."""
-    with ThreadPoolExecutor(_AHEAD, "copy") as pool, contextlib.ExitStack() as stack:
-        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        waiting: list[Path] = []
-        for path in paths:
-            if address(path) and not str(path).startswith("hf:"):  # datasets are streamed
-                pool.submit(local_copy, path)  # an error is raised by whoever opens the file
-            waiting.append(path)
-            if len(waiting) > _AHEAD:
-                yield waiting.pop(0)
-        yield from waiting
+def copied_ahead(paths: Iterable[Path], is_streamed: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yields the same paths; a remote file is in the cache by then, and the next ones are on their way there.
+
+    Args:
+      paths: of files, and of inputs that are no files.
+      is_streamed: whether an input is no file.
+    """
+    paths = list(paths)
+    remote = {path: url for path in paths if not is_streamed(path) and (url := address(path))}
+    if not remote:
+        yield from paths
+        return
+    from data_prep.storage.cache import fetch_ahead
+
+    copies = fetch_ahead(remote[path] for path in paths if path in remote)
+    for path in paths:
+        if path in remote:
+            next(copies)
+        yield path
 
 
 def address_matches(pattern: str) -> list[Path]:

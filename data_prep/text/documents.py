@@ -31,7 +31,7 @@ from data_prep.errors import InputError, check_choice
 from data_prep.files import utf8_command
 from data_prep.storage.paths import copied_ahead
 from data_prep.text.rows import rows_reader
-from data_prep.text.sources import InputFile, InputFormat, compression_by_content, compression_of
+from data_prep.text.sources import InputFile, InputFormat, compression_by_content, compression_of, is_dataset
 
 MAX_SENTENCES = 10_000  # a longer document becomes several; prose is cut between paragraphs
 MAX_DOCUMENT_CHARACTERS = 1_000_000  # likewise
@@ -137,7 +137,7 @@ def read_texts(
       text_field: the field of JSON lines, TFRecords, Parquet tables and datasets that holds the text.
     """
     check_choice(get_args(InputFormat), "input_format", input_format)
-    for path in copied_ahead(paths):
+    for path in copied_ahead(paths, is_dataset):
         unpacked = path.with_suffix("") if compression_of(path) else path
         if unpacked.suffix.lower() in _NO_TEXT:
             raise InputError(

@@ -40,7 +40,7 @@ def test_files_of_a_store(url):
         assert file.read() == b"txt"
     assert paths.local_copy(a).read_bytes() == b"a.txt"
     assert paths.local_copy(a).name == "a.txt"
-    assert list(paths.copied_ahead([a, Path("local"), b])) == [a, Path("local"), b]
+    assert list(paths.copied_ahead([a, Path("local"), b], lambda path: False)) == [a, Path("local"), b]
     assert paths.folder_matches(a.parent, "*.md") == [a.with_name("c.md")]
     with pytest.raises(InputError, match=rf"No file matches '{url}/\*.json'"):
         expand_files(f"{url}/*.json")
