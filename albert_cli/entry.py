@@ -11,7 +11,9 @@ _OURS = ("albert_cli", "albert_tf", "data_prep", "export")
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the `albert` command and returns its exit status."""
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # in place of a user's JAX or PyTorch
+    command = (sys.argv[1:] if arguments is None else arguments)[:1]
+    if command not in (["pretrain"], ["finetune"]) or os.environ.get("KERAS_BACKEND") != "jax":
+        os.environ["KERAS_BACKEND"] = "tensorflow"  # in place of a user's JAX or PyTorch
     try:
         with signal_handler(signal.SIG_DFL, signal.SIGINT):
             from albert_cli import cli

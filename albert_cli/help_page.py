@@ -25,8 +25,9 @@ _GROUPS: Mapping[str, str] = {
     "early_stopping_patience spike_factor spike_intervals max_rollbacks",
     "Evaluation": "eval_batch_size max_eval_steps max_answer_length n_best_size start_n_top end_n_top "
     "speed_sizes speed_workers",
-    "Devices and memory": "mixed_precision gradient_accumulation_steps remat num_devices strategy tpu "
-    "deterministic_ops jit_compile scan_layers workers cluster runner pipeline_options",
+    "Devices and memory": "mixed_precision gradient_accumulation_steps remat backend num_devices strategy tpu "
+    "coordinator_address num_processes process_id deterministic_ops jit_compile scan_layers workers cluster "
+    "runner pipeline_options",
     "Logging and checkpoints": "log_steps save_checkpoints_steps keep_checkpoint_max iterations_per_loop",
 }
 _PLACES = {

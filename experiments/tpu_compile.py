@@ -38,9 +38,10 @@ from albert_tf.flops import TPU_TFLOPS, training_flops
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import CLIP_NORM, AdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.pretraining.steps import TrainStep
+from albert_tf.pretraining.steps import PretrainingObjective
 from albert_tf.tasks.objective import TaskObjective
-from albert_tf.training.steps import OptimizerStep
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
+from albert_tf.training.tensorflow_steps import TensorFlowStep
 from benchmarks.libraries.ours_on_jax import pure_training_step
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import write_json
@@ -266,27 +267,29 @@ def pretrainer_and_lamb(settings: CompileSettings) -> tuple[AlbertPretrainer, La
     return model, Lamb(schedule, global_clipnorm=CLIP_NORM if is_jax() else None)
 
 
-def pretraining(settings: CompileSettings, batch_a_chip: int) -> tuple[OptimizerStep, dict]:
+def pretraining(settings: CompileSettings, batch_a_chip: int) -> tuple[TensorFlowStep, dict]:
     """The step of pretraining, with LAMB, and a batch."""
     model, optimizer = pretrainer_and_lamb(settings)
     optimizer.build(model.trainable_variables)
-    step = TrainStep(model, optimizer, tf.distribute.get_strategy(), **step_options(settings))
+    step = TensorFlowDevices().optimizer_step(
+        PretrainingObjective(model), optimizer, **step_options(settings)
+    )
     return step, zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
 
 
-def classification(settings: CompileSettings, batch_a_chip: int) -> tuple[OptimizerStep, dict]:
+def classification(settings: CompileSettings, batch_a_chip: int) -> tuple[TensorFlowStep, dict]:
     """The step of fine-tuning a `TextClassifier`, with AdamW, and a batch."""
     model = TextClassifier(AlbertEncoder(preset_config(settings.preset), **model_options(settings)), "01")
     optimizer = AdamW(WarmupPolynomialDecay(3e-5, 10_000, 1_000))
     optimizer.build(model.trainable_variables)
-    objective, strategy = TaskObjective(model), tf.distribute.get_strategy()
+    objective = TaskObjective(model)
     B, T = batch_a_chip, settings.max_seq_length
     batch = {
         **{name: tf.zeros((B, T), tf.int32) for name in ("input_ids", "input_mask", "token_type_ids")},
         "label": tf.zeros((B,), tf.int32),
         "sample_weight": tf.zeros((B,)),
     }
-    return OptimizerStep(objective, optimizer, strategy, **step_options(settings)), batch
+    return TensorFlowDevices().optimizer_step(objective, optimizer, **step_options(settings)), batch
 
 
 def model_options(settings: CompileSettings) -> dict:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.savedmodels import CONSTANT, WEIGHTS
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.training.steps import not_inlined
+from albert_tf.training.tensorflow_steps import not_inlined
 
 
 def layer_with_constants(layer: Callable, variables: Sequence[keras.Variable]) -> Callable:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,9 @@ from albert_cli.commands.terminal import import_tensorflow, print_next
 from albert_tf.checkpoints.run_files import METRICS_FILE, RESULTS_FILE
 from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.pretraining.flags import PretrainingFlags
+from albert_tf.training.device_flags import DeviceFlags
 from data_prep.console import open_console
+from data_prep.errors import needs_extra
 from data_prep.files import is_remote
 
 _FLAGS = Parameter(name="*")
@@ -29,7 +32,7 @@ def pretrain(*, flags: Annotated[PretrainingFlags, _FLAGS]) -> None:
           --do_eval --eval_file='heldout_data/heldout.tfrecord*' \\
           --albert_config_file=albert_config.json --output_dir=runs/base
     """
-    import_tensorflow()
+    import_backend(flags)
     from albert_tf.pretraining import pretrain as program
 
     program.pretrain(flags)
@@ -56,7 +59,7 @@ def finetune(*, flags: Annotated[FinetuningFlags, _FLAGS]) -> None:
           --dev_file=dev.csv --do_train --do_eval --init_checkpoint=albert_small_en \\
           --output_dir=runs/mine
     """
-    import_tensorflow()
+    import_backend(flags)
     from albert_tf.finetuning import finetune as program
     from albert_tf.tasks.task import find_task
 
@@ -68,6 +71,15 @@ def finetune(*, flags: Annotated[FinetuningFlags, _FLAGS]) -> None:
         f"albert predict --model_dir={flags.output_dir} < {'texts.txt' if is_one_text else 'examples.jsonl'}",
         f"albert plot {flags.output_dir}",
     )
+
+
+def import_backend(flags: DeviceFlags) -> None:
+    """Imports TensorFlow, which reads the examples, after choosing the backend with which Keras starts."""
+    if flags.uses_jax:
+        with needs_extra("--backend=jax", "jax", "jax"):
+            import jax  # noqa: F401
+    os.environ["KERAS_BACKEND"] = "jax" if flags.uses_jax else "tensorflow"
+    import_tensorflow()
 
 
 def plot(

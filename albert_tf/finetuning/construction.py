@@ -22,7 +22,7 @@ def initial_encoder(plan: FinetuningPlan) -> AlbertEncoder:
 
 
 def build_task_model(plan: FinetuningPlan, initial: AlbertEncoder) -> TaskModel:
-    """A copy of the encoder with a new head; call it under the strategy's scope.
+    """A copy of the encoder with a new head; call it under the devices' scope.
 
     Raises:
       InputError: adapters do not fit the model, or have another rank.

@@ -5,7 +5,6 @@ import zlib
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.checkpoints.checkpoint_files import say_on_stderr
 from albert_tf.checkpoints.run_files import RESULTS_FILE
@@ -26,10 +25,10 @@ from albert_tf.tasks.spans.answers import null_threshold_of
 from albert_tf.tasks.splits import by_row
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.training.device_flags import at_most, settings_json
+from albert_tf.training.devices import Devices, check_agreement, check_memory, make_devices, start_backend
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run import locked_by_chief
 from albert_tf.training.run_place import RunPlace, run_place
-from albert_tf.training.strategy import check_agreement, check_memory, is_chief, make_strategy
 from data_prep.console import open_console
 from data_prep.errors import InputError
 from data_prep.files import write_json
@@ -50,6 +49,7 @@ def finetune(flags: FinetuningFlags) -> dict[str, Any]:
       InputError: flags, files and checkpoint do not fit each other; then nothing has been written.
       Preempted: after SIGTERM or Ctrl-C; the state is saved.
     """
+    start_backend(flags)
     with run_place(flags.output_dir, flags) as place:
         results = _finetune(flags, place)
     if table := results_table(results):
@@ -58,39 +58,39 @@ def finetune(flags: FinetuningFlags) -> dict[str, Any]:
 
 
 def _finetune(flags: FinetuningFlags, place: RunPlace) -> dict[str, Any]:
-    strategy = make_strategy(flags)
-    plan = make_plan(flags, strategy.num_replicas_in_sync)
+    devices = make_devices(flags)
+    plan = make_plan(flags, devices.replicas)
     if plan.do_train:
-        _check_memory(plan, strategy)
+        _check_memory(plan, devices)
     check_agreement(
-        strategy,
+        devices,
         zlib.crc32(settings_json(plan).encode()),
         "All workers must be started with the same flags. Those of another worker differ.",
     )
-    place.share(strategy)
-    with locked_by_chief(plan.folder, strategy), Preemption(strategy) as preemption:
+    place.share(devices)
+    with locked_by_chief(plan.folder, devices), Preemption(devices) as preemption:
         _check_folders(plan, place)
         initial = initial_encoder(plan) if plan.do_train else None
         plan = dataclasses.replace(plan, initial=None)  # the encoder has its arrays now
-        finetuning = Finetuning(plan, initial, strategy, preemption, place)
+        finetuning = Finetuning(plan, initial, devices, preemption, place)
         seeds = [
             *map(finetuning.run_seed, plan.seed_numbers),
             *results_of_other_seeds(plan.folder, plan.task, plan.seed_numbers),
         ]
         seeds.sort(key=lambda results: results["seed"])
         results = run_results(plan.task, plan.definition.main_metric, seeds)
-        if is_chief(strategy):
+        if devices.is_chief:
             write_json(plan.folder / RESULTS_FILE, results)
     return results
 
 
-def _check_memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> None:
+def _check_memory(plan: FinetuningPlan, devices: Devices) -> None:
     """Raises InputError if a batch does not fit into memory."""
     (split,) = plan.data.splits["train"]
     tokens = sum(features["input_ids"].size for features in split.features) / len(split.features)
     stores = not (plan.freeze_encoder or plan.lora_rank)
     rows = plan.train_batch_size // plan.gradient_accumulation_steps
-    check_memory(plan, plan.config, strategy, rows, tokens, stores)
+    check_memory(plan, plan.config, devices, rows, tokens, stores)
 
 
 def _check_folders(plan: FinetuningPlan, place: RunPlace) -> None:
@@ -112,13 +112,13 @@ class Finetuning:
         self,
         plan: FinetuningPlan,
         initial: AlbertEncoder | None,
-        strategy: tf.distribute.Strategy,
+        devices: Devices,
         preemption: Preemption,
         place: RunPlace,
     ):
-        self._plan, self._initial, self._strategy = plan, initial, strategy
+        self._plan, self._initial, self._devices = plan, initial, devices
         self._preemption, self._place = preemption, place
-        self._writes = is_chief(strategy)
+        self._writes = devices.is_chief
         if plan.do_train:
             say_on_stderr(str(plan))
 
@@ -139,36 +139,40 @@ class Finetuning:
     def _train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed to its end, resuming if it was interrupted."""
         is_trained = folder.is_trained
-        check_agreement(self._strategy, int(is_trained), _NOT_SHARED.format(folder.path))
+        check_agreement(self._devices, int(is_trained), _NOT_SHARED.format(folder.path))
         if is_trained:
             say_on_stderr(self._place.named(f"{folder.path} is already trained"))
             return
         plan = dataclasses.replace(self._plan, seed=seed)
         assert self._initial, "there is one with --do_train"
-        with self._strategy.scope():
+        with self._devices.scope():
             model = build_task_model(plan, self._initial)
         if self._writes:
             folder.create(plan, plan.preprocessor.vocabulary, plan.data.examples_sha256)
-        inference = Inference(model)
+        inference = Inference(model, self._devices)
 
         def evaluate(step: int) -> dict[str, float]:
             metrics, _ = self._evaluate("dev", inference, step, choose_thresholds=True)
             return {f"eval_{name}": value for name, value in metrics.items()}
 
         facts = train_seed(
-            model, plan, folder, self._preemption, evaluate if plan.do_eval else None, self._place
+            model,
+            plan,
+            folder,
+            self._preemption,
+            evaluate if plan.do_eval else None,
+            self._devices,
+            self._place,
         )
         if self._writes:
             folder.finish_training({"seed": seed, **facts})
-        check_agreement(
-            self._strategy, facts["steps"], _NOT_SHARED.format(folder.path)
-        )  # waits for the chief
-        self._place.share(self._strategy)
+        check_agreement(self._devices, facts["steps"], _NOT_SHARED.format(folder.path))  # waits for the chief
+        self._place.share(self._devices)
 
     def _evaluate_and_predict(self, folder: SeedFolder) -> dict[str, Any]:
         """Evaluates and predicts with the best weights of a seed; returns and writes its results."""
         results = folder.read_results()
-        inference = Inference(self._load_model(folder))
+        inference = Inference(self._load_model(folder), self._devices)
         for role in ("dev", "test"):
             if role not in self._plan.data.splits:
                 continue
@@ -189,7 +193,7 @@ class Finetuning:
 
     def _load_model(self, folder: SeedFolder) -> TaskModel:
         """The model with the best weights of a seed; InputError if its classes are not those of the data."""
-        with self._strategy.scope():
+        with self._devices.scope():
             model = folder.load_model()
         labels = self._plan.data.labels
         if model.labels and model.labels != labels:
@@ -211,7 +215,7 @@ class Finetuning:
           choose_thresholds: set the model's thresholds to the best for these splits.
         """
         plan, kind, model = self._plan, self._plan.definition.kind, inference.model
-        splits, replicas = plan.data.splits[role], self._strategy.num_replicas_in_sync
+        splits, replicas = plan.data.splits[role], self._devices.replicas
         rows: list[dict[str, np.ndarray]] = []
         predictions: list[Any] = []
         for split in splits:

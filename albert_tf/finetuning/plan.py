@@ -120,7 +120,7 @@ def make_plan(flags: FinetuningFlags, replicas: int = 1) -> FinetuningPlan:
         )
     if flags.do_eval:
         task.kind.check_metrics()
-    flags = replace(flags, task=task.name)
+    flags = replace(flags, task=task.name, backend=flags.chosen_backend)
     return _plan_training(flags, task, replicas) if flags.do_train else _plan_evaluation(flags, task)
 
 

@@ -143,7 +143,7 @@ class SeedFolder:
         return path
 
     def load_model(self) -> TaskModel:
-        """Reads model.keras; call it under the strategy's scope."""
+        """Reads model.keras; call it under the devices' scope."""
         return task_model_of(open_model(self.model_file, quantized=True))
 
 

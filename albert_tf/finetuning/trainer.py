@@ -11,14 +11,13 @@ from albert_tf.finetuning.task_data import split_batches
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.tasks.objective import TaskObjective
 from albert_tf.tasks.task_model import TaskModel
+from albert_tf.training.devices import Devices
 from albert_tf.training.held_out import HeldOut
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run import Run, Timetable, moving_averages
 from albert_tf.training.run_log import Wording
 from albert_tf.training.run_place import RunPlace
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
-from albert_tf.training.steps import OptimizerStep
-from albert_tf.training.strategy import divide_batches
 from albert_tf.training.weights import by_position
 from data_prep.errors import InputError
 
@@ -31,17 +30,19 @@ def train_seed(
     folder: SeedFolder,
     preemption: Preemption,
     evaluate: Callable[[int], dict[str, float]] | None,
+    devices: Devices,
     place: RunPlace | None = None,
 ) -> dict[str, int]:
     """Trains to the end or to an early stop; model.keras then holds the best weights, or the last ones.
 
     Args:
-      model: built under its strategy's scope, with its initial weights.
+      model: built under the devices' scope, with its initial weights.
       plan: the run's, with this seed.
       folder: of the seed; if it has a checkpoint, training resumes there.
       preemption: asked between steps whether to save and stop.
       evaluate: step -> metrics of the dev set with names that begin with `eval_`; the task's main metric chooses
         the best weights. None keeps the last ones.
+      devices: share every batch.
       place: where the run is kept. Default: in its folder.
 
     Returns:
@@ -51,9 +52,8 @@ def train_seed(
       Preempted: after SIGTERM or Ctrl-C; the state is saved.
       InputError: training diverged.
     """
-    strategy = model.distribute_strategy
     learning_rate = WarmupPolynomialDecay(plan.learning_rate, plan.num_train_steps, plan.num_warmup_steps)
-    with strategy.scope():
+    with devices.scope():
         optimizer = {"adamw": AdamW, "lamb": Lamb}[plan.optimizer](
             learning_rate,
             rate_factors=rate_factors(model.encoder.config, plan.layer_decay),
@@ -62,9 +62,7 @@ def train_seed(
         )
         optimizer.build(model.trainable_variables)
     timetable = Timetable(plan.log_steps, plan.save_checkpoints_steps, [plan.num_train_steps])
-    run = Run(
-        folder.path, model, optimizer, strategy, timetable, keep=_KEPT, content=by_position, place=place
-    )
+    run = Run(folder.path, model, optimizer, devices, timetable, keep=_KEPT, content=by_position, place=place)
     metric = f"eval_{plan.definition.main_metric}"
     held_out = HeldOut(run.lines if evaluate else [], metric, plan.early_stopping_patience)
 
@@ -91,11 +89,8 @@ def _make_loop(run: Run, plan: FinetuningPlan, learning_rate: WarmupPolynomialDe
         order = {"seed": plan.seed, "num_epochs": None, "skip_batches": run.step}
         return split_batches(split, plan.train_batch_size, plan.pad_to, **order)
 
-    step = OptimizerStep(
-        TaskObjective(run.model),
-        run.optimizer,
-        run.strategy,
-        accumulation_steps=plan.gradient_accumulation_steps,
+    step = run.devices.optimizer_step(
+        TaskObjective(run.model), run.optimizer, accumulation_steps=plan.gradient_accumulation_steps
     )
 
     def figures(sums: dict, steps: int, seconds: float) -> dict[str, float]:
@@ -112,10 +107,10 @@ def _make_loop(run: Run, plan: FinetuningPlan, learning_rate: WarmupPolynomialDe
 
     return StepLoop(
         step,
-        iter(divide_batches(run.strategy, batches, plan.train_batch_size)),
+        iter(run.devices.divide(batches, plan.train_batch_size)),
         figures,
         learning_rate,
-        iterations_per_loop(plan.iterations_per_loop, run.strategy),
+        iterations_per_loop(plan.iterations_per_loop, run.devices),
     )
 
 

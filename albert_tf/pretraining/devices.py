@@ -5,14 +5,17 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from albert_tf.model.keras_model import xla_is_faster
 from albert_tf.pretraining.plan import PretrainingPlan
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.device_flags import check_batch_divides
-from albert_tf.training.strategy import check_memory
+from albert_tf.training.devices import Devices, check_memory
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from data_prep.cores import available_cores
 
 # Smallest part of a batch for one core, in tokens times H. In smaller parts the matrix products do not
@@ -22,22 +25,31 @@ SMALLEST_PART = 1 << 19
 YNNPACK_FLAG = "xla_cpu_experimental_ynn_fusion_type"
 
 
-def compiles(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> bool:
-    """Whether to request XLA for the step: by default on GPUs. On CPUs it is slower; TPUs always use it."""
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return False
-    if plan.jit_compile != "auto":
-        return plan.jit_compile == "on"
-    return bool(tf.config.list_logical_devices("GPU"))
+def step_options(plan: PretrainingPlan, devices: Devices, parallel_parts: int) -> dict[str, Any]:
+    """How the training step is computed: the options of `Devices.optimizer_step` besides micro-batches.
+
+    XLA compiles the whole step on JAX, on TPUs, and by default on GPUs. On CPUs TensorFlow alone is faster, if XLA
+    compiles single formulas.
+    """
+    if not isinstance(devices, TensorFlowDevices):
+        return {}
+    compiler = formula_compiler()  # called in any case: it starts XLA without YNNPACK
+    by_default = "off" if devices.is_cpu else "on"
+    jit_compile = not devices.is_tpu and {"auto": by_default}.get(plan.jit_compile, plan.jit_compile) == "on"
+    return {
+        "parallel_parts": parallel_parts,
+        "jit_compile": jit_compile,
+        "formula_compiler": None if jit_compile else compiler,
+    }
 
 
-def check_batches(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> None:
+def check_batches(plan: PretrainingPlan, devices: Devices) -> None:
     """Raises InputError if a training batch does not divide evenly over devices, or CPUs cannot hold it."""
     for phase in plan.phases:
         parts = plan.gradient_accumulation_steps
-        check_batch_divides(phase.train_batch_size, strategy.num_replicas_in_sync, parts)
+        check_batch_divides(phase.train_batch_size, devices.replicas, parts)
         rows = phase.train_batch_size // parts
-        check_memory(plan, plan.config, strategy, rows, phase.max_seq_length, stores=True)
+        check_memory(plan, plan.config, devices, rows, phase.max_seq_length, stores=True)
 
 
 def choose_parallel_parts(plan: PretrainingPlan) -> int:
@@ -45,6 +57,8 @@ def choose_parallel_parts(plan: PretrainingPlan) -> int:
 
     1, with the threads as they are, if batches are divided over devices or compiled as a whole.
     """
+    if keras.backend.backend() != "tensorflow":
+        return 1
     distributed = plan.tpu or plan.num_devices or plan.strategy not in ("auto", "one")
     workers = plan.strategy == "auto" and read_cluster()  # --strategy=one ignores TF_CONFIG
     if distributed or workers or plan.jit_compile == "on":

@@ -1,11 +1,7 @@
 """The figures that a pretraining run computes of its speed, and those that its terminal shows."""
 
-import os
-
-import tensorflow as tf
-
 from albert_tf.config import AlbertConfig
-from albert_tf.flops import gpu_peak, tpu_peak, training_flops
+from albert_tf.flops import training_flops
 from albert_tf.pretraining.phases import Phase
 from albert_tf.training.run_log import Wording
 
@@ -40,17 +36,6 @@ class Speed:
             **({"share_of_peak": flops / self._peak} if self._peak else {}),
             "input_wait_share": min(waited / seconds, 1.0),
         }
-
-
-def device_peak(strategy: tf.distribute.Strategy) -> float | None:
-    """Peak FLOP/s of all devices together by the makers' tables (`albert_tf.flops`), None if they list none."""
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return tpu_peak(os.environ.get("TPU_ACCELERATOR_TYPE", ""))
-    if not tf.config.list_logical_devices("GPU"):
-        return None
-    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
-    peak = gpu_peak(details.get("device_name", ""))
-    return peak * strategy.num_replicas_in_sync if peak else None
 
 
 def _figures(values: dict[str, float]) -> str:

@@ -10,7 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.pretraining.phases import Phase, phases_in
 from albert_tf.training.device_flags import at_most
-from albert_tf.training.strategy import divide_batches
+from albert_tf.training.devices import Devices
 from data_prep.errors import InputError
 from data_prep.examples.manifest import check_same_vocabulary
 from data_prep.reading.dataset import pretraining_dataset
@@ -34,8 +34,8 @@ class PhaseData:
     train: ExampleFiles
     heldout: ExampleFiles | None
 
-    def train_batches(self, strategy: tf.distribute.Strategy, start_step: int, seed: int):
-        """Endless batches for `strategy.run`, starting with the one for step `start_step` + 1 of the run.
+    def train_batches(self, devices: Devices, start_step: int, seed: int):
+        """Endless batches for the training step, starting with the one for step `start_step` + 1 of the run.
 
         Each phase has its own order and masks, even for files that an earlier phase read. `pretraining_dataset`
         says what each of several hosts reads.
@@ -54,7 +54,7 @@ class PhaseData:
             # Otherwise each step would ask all workers whether they have data left.
             return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
-        return strategy.distribute_datasets_from_function(per_host)
+        return devices.batches(per_host)
 
     def set_shares(self, start_step: int, steps: int, seed: int) -> dict[str, float]:
         """`input_share_N`, the share of the examples of these steps that came from set N of a mixture."""
@@ -66,17 +66,17 @@ class PhaseData:
         drawn = count_drawn_sets(_wrapped(seed + phase.start_step), places, shares)
         return {f"input_share_{n}": count / len(places) for n, count in enumerate(drawn.tolist(), start=1)}
 
-    def eval_batches(self, strategy: tf.distribute.Strategy, batch_size: int):
+    def eval_batches(self, devices: Devices, batch_size: int):
         """All evaluation batches once, always the same on any number of hosts and replicas.
 
         The last batch, and every batch if `batch_size` is not a multiple of the number of replicas, is padded
         with rows that do not count.
         """
         assert self.heldout, "there is no --eval_file"
-        files, replicas = self.heldout, strategy.num_replicas_in_sync
+        files, replicas = self.heldout, devices.replicas
         batch_size = at_most(files.num_examples, batch_size, replicas)
-        return divide_batches(
-            strategy, lambda: pretraining_dataset(files, batch_size=batch_size, repeat=False), batch_size
+        return devices.divide(
+            lambda: pretraining_dataset(files, batch_size=batch_size, repeat=False), batch_size
         )
 
 

@@ -110,6 +110,7 @@ def complete(flags: PretrainingFlags, config: AlbertConfig, data: tuple[PhaseDat
     longest, steps = max(phases, key=lambda phase: phase.max_seq_length), phases[-1].end_step
     warmup = min(_PAPER_WARMUP, steps // 10) if flags.num_warmup_steps is None else flags.num_warmup_steps
     resolved = {
+        "backend": flags.chosen_backend,
         "optimizer": _optimizer(flags),
         "num_train_steps": steps,
         "max_seq_length": longest.max_seq_length,

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from functools import partial
 
 import keras
-import tensorflow as tf
 
 from albert_tf.checkpoints.checkpoint_files import steps_in
 from albert_tf.checkpoints.run_files import CHECKPOINTS
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.optimizers import AdamW, Lamb
-from albert_tf.pretraining.devices import check_batches, choose_parallel_parts, compiles
-from albert_tf.pretraining.figures import WORDING, Speed, device_peak
+from albert_tf.pretraining.devices import check_batches, choose_parallel_parts, step_options
+from albert_tf.pretraining.figures import WORDING, Speed
 from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.pretraining.phase_data import PhaseData
 from albert_tf.pretraining.phases import Phase
 from albert_tf.pretraining.plan import PretrainingPlan, make_plan
 from albert_tf.pretraining.run_folder import notes_on_changes, write_run_folder
-from albert_tf.pretraining.steps import EvalStep, TrainStep, step_metrics
+from albert_tf.pretraining.steps import EvalStep, PretrainingObjective, step_metrics, trust_ratios
 from albert_tf.training.device_flags import settings_json
+from albert_tf.training.devices import Devices, check_agreement, make_devices, start_backend
 from albert_tf.training.guard import Guard
 from albert_tf.training.held_out import EVALUATION_ALONE, HeldOut
 from albert_tf.training.initial_weights import load_weights_into
@@ -28,7 +28,6 @@ from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run import Run, locked_by_chief
 from albert_tf.training.run_place import RunPlace, run_place
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
-from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
 from albert_tf.training.weights import tile_from
 from data_prep.errors import InputError
 
@@ -41,26 +40,27 @@ def pretrain(flags: PretrainingFlags) -> None:
         another worker stops.
       Preempted: the process received SIGTERM or Ctrl-C and has saved a checkpoint.
     """
+    start_backend(flags)
     with run_place(flags.output_dir, flags) as place:
         _pretrain(make_plan(flags), place)
 
 
 def _pretrain(plan: PretrainingPlan, place: RunPlace) -> None:
     parallel_parts = choose_parallel_parts(plan)  # sets threads, which TensorFlow reads when it starts
-    strategy = make_strategy(plan)
+    devices = make_devices(plan)
     if plan.do_train:
-        check_batches(plan, strategy)
+        check_batches(plan, devices)
     check_agreement(
-        strategy,
+        devices,
         zlib.crc32(f"{settings_json(plan)} {plan.config.to_dict()}".encode()),
         "All workers must be started with the same flags, configuration and files. Those of another worker "
         "differ.",
     )
-    place.share(strategy)
-    with locked_by_chief(plan.folder, strategy), as_input_errors(plan.folder):
-        pretraining = Pretraining(plan, strategy, parallel_parts, place)
+    place.share(devices)
+    with locked_by_chief(plan.folder, devices), as_input_errors(plan.folder):
+        pretraining = Pretraining(plan, devices, parallel_parts, place)
         pretraining.restore()
-        with Preemption(strategy) as preemption, pretraining.opened(preemption) as run:
+        with Preemption(devices) as preemption, pretraining.opened(preemption) as run:
             if not plan.do_train:
                 pretraining.evaluate_alone()
             elif run.is_over:
@@ -78,13 +78,11 @@ class Pretraining:
 
     run: Run
 
-    def __init__(
-        self, plan: PretrainingPlan, strategy: tf.distribute.Strategy, parallel_parts: int, place: RunPlace
-    ):
-        self._plan, self._strategy, self._parallel_parts = plan, strategy, parallel_parts
+    def __init__(self, plan: PretrainingPlan, devices: Devices, parallel_parts: int, place: RunPlace):
+        self._plan, self._devices, self._parallel_parts = plan, devices, parallel_parts
         self._place = place
         self._notes = list[str]()
-        with strategy.scope():
+        with devices.scope():
             self._model = AlbertPretrainer(
                 plan.config,
                 seed=plan.seed,
@@ -103,14 +101,14 @@ class Pretraining:
         """
         plan, is_new = self._plan, not steps_in(self._plan.folder / CHECKPOINTS)
         missing = self._load_initial_weights(plan.init_checkpoint) if is_new and plan.init_checkpoint else ()
-        if is_chief(self._strategy):
+        if self._devices.is_chief:
             self._notes += notes_on_changes(plan)
             write_run_folder(plan)
         self.run = Run(
             plan.folder,
             self._model,
             self._optimizer,
-            self._strategy,
+            self._devices,
             plan.timetable,
             keep=plan.keep_checkpoint_max,
             place=self._place,
@@ -125,7 +123,7 @@ class Pretraining:
     def _load_initial_weights(self, source: str) -> tuple[str, ...]:
         """Loads --init_checkpoint; returns the parts of the model that it does not hold."""
         plan, manifest = self._plan, self._plan.data[0].train.manifest
-        with self._strategy.scope():
+        with self._devices.scope():
             missing = load_weights_into(
                 self._model,
                 source,
@@ -134,7 +132,7 @@ class Pretraining:
                 vocabulary=manifest.vocabulary_here if manifest else None,
                 init_from_group0=plan.init_from_group0,
             )
-        step = int(self._optimizer.iterations.numpy())
+        step = int(keras.ops.convert_to_numpy(self._optimizer.iterations))
         if plan.do_train and step >= plan.num_train_steps:
             raise InputError(
                 "With --init_optimizer the steps of --init_checkpoint count too. Received "
@@ -151,7 +149,7 @@ class Pretraining:
         guard = Guard(
             run.lines, run.timetable.ends, plan.spike_factor, plan.spike_intervals, plan.max_rollbacks
         )
-        self._eval_step = EvalStep(self._model, self._strategy, parallel_parts=self._parallel_parts)
+        self._eval_step = EvalStep(self._model, self._devices, parallel_parts=self._parallel_parts)
         with run.opened(
             preemption, WORDING, held_out, self._evaluate, self._keep_best, guard, trains=plan.do_train
         ):
@@ -183,21 +181,19 @@ class Pretraining:
         """
         trained = [each.max_seq_length for each in self._plan.phases if each.start_step < step]
         if trained and max(trained) < phase.max_seq_length and not self._plan.init_checkpoint:
-            with self._strategy.scope():
+            with self._devices.scope():
                 tile_from(max(trained), [*self._model.trainable_variables, *self._optimizer.variables])
 
     def _make_loop(self, data: PhaseData) -> StepLoop:
         """The loop over the steps that are left of a phase."""
-        plan, strategy = self._plan, self._strategy
-        step = TrainStep(
-            self._model,
+        plan, devices = self._plan, self._devices
+        step = devices.optimizer_step(
+            PretrainingObjective(self._model),
             self._optimizer,
-            strategy,
             accumulation_steps=plan.gradient_accumulation_steps,
-            parallel_parts=self._parallel_parts,
-            jit_compile=compiles(plan, strategy),
+            **step_options(plan, devices, self._parallel_parts),
         )
-        speed = Speed(data.phase, plan.config, device_peak(strategy))
+        speed = Speed(data.phase, plan.config, devices.peak())
         taken = self.run.step
 
         def figures(sums: dict, steps: int, seconds: float) -> dict[str, float]:
@@ -205,14 +201,14 @@ class Pretraining:
             taken += steps
             return {
                 **step_metrics(sums),
-                **step.trust_ratios(),
+                **trust_ratios(self._optimizer),
                 **speed.values(steps, seconds, float(sums["input_wait"])),
                 **data.set_shares(taken - steps, steps, plan.seed),
                 **self._label(data.phase),
             }
 
-        batches = iter(data.train_batches(strategy, self.run.step, plan.seed))
-        per_call = iterations_per_loop(plan.iterations_per_loop, strategy)
+        batches = data.train_batches(devices, self.run.step, plan.seed)
+        per_call = iterations_per_loop(plan.iterations_per_loop, devices)
         return StepLoop(step, batches, figures, plan.schedule(), per_call)
 
     def _evaluate(self, step: int) -> dict[str, float]:
@@ -221,7 +217,7 @@ class Pretraining:
         data = next((each for each in plan.data if step <= each.phase.end_step), plan.data[-1])
         if not (plan.do_eval and data.heldout):
             return {}
-        batches = data.eval_batches(self._strategy, plan.eval_batch_size)
+        batches = data.eval_batches(self._devices, plan.eval_batch_size)
         watched = self._preemption.watched(batches, step)
         return {**self._eval_step.metrics(watched, plan.max_eval_steps), **self._label(data.phase)}
 

@@ -1,12 +1,14 @@
-"""A model's outputs for a whole data set, over all devices of its strategy."""
+"""A model's outputs for a whole data set, over all devices."""
 
 from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
-from albert_tf.training.strategy import divide_batches
+from albert_tf.training.devices import Devices
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 
 
 class Inference:
@@ -14,23 +16,16 @@ class Inference:
 
     Args:
       model: a `TaskModel`.
+      devices: the model was created under their scope. Default: those of its strategy.
 
     Attributes:
       model: the same.
     """
 
-    def __init__(self, model: keras.Model):
-        self.model, self._strategy = model, model.distribute_strategy
+    def __init__(self, model: keras.Model, devices: Devices | None = None):
+        self.model, self._devices = model, devices or TensorFlowDevices(model.distribute_strategy)
         self._forward: dict[frozenset[str], Callable] = {}
-
-        @tf.function(autograph=False)
-        def step(iterator):
-            outputs = self._strategy.run(self._outputs, args=(next(iterator),))
-            if self._strategy.num_replicas_in_sync == 1:
-                return outputs
-            return {name: self._strategy.gather(value, axis=0) for name, value in outputs.items()}
-
-        self._step = step
+        self._rows_of = self._devices.gathered(self._outputs, model)
 
     def __call__(self, batches: tf.data.Dataset) -> Iterator[dict[str, np.ndarray]]:
         """The outputs of each batch, the same in all workers.
@@ -39,21 +34,14 @@ class Inference:
           batches: from `bucketed_batches`; with several replicas, all of one size that the replicas can share
             equally.
 
-        Yields:
-          A dict of arrays (B, ...): the model's outputs, a single array as "output"; "index", the examples' row
+        Returns:
+          Dicts of arrays (B, ...): the model's outputs, a single array as "output"; "index", the examples' row
           numbers; and if there are labels "loss" and "loss_weight", summed over each row.
         """
-        if self._strategy.num_replicas_in_sync > 1:
+        if self._devices.replicas > 1:
             batch_size = batches.element_spec["index"].shape[0]
-            iterator = iter(divide_batches(self._strategy, lambda: batches, batch_size))
-        else:
-            iterator = iter(batches)
-        while True:
-            try:
-                outputs = self._step(iterator)
-            except (StopIteration, tf.errors.OutOfRangeError):
-                return
-            yield {name: value.numpy() for name, value in outputs.items()}
+            return self._rows_of(self._devices.divide(lambda: batches, batch_size))
+        return self._rows_of(batches)
 
     def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of a single batch, on one device."""
@@ -70,7 +58,7 @@ class Inference:
         y, weights = self.model.labels_of(batch, None, None)
         if _has_labels(y):
             losses = self.model.task_losses(y, found)
-            weights = tf.broadcast_to(_with_axes_of(losses, weights), tf.shape(losses))
+            weights = ops.broadcast_to(_with_axes_of(losses, weights), ops.shape(losses))
             outputs |= {"loss": _sum_of_rows(losses * weights), "loss_weight": _sum_of_rows(weights)}
         return outputs | {name: batch[name] for name in ("index",) if name in batch}
 
@@ -82,10 +70,10 @@ def _has_labels(y) -> bool:
 def _with_axes_of(losses, weights):
     """Weights (B,) or (B, T), reshaped for losses (B,) or (B, T); ones if `weights` is None."""
     if weights is None:
-        return tf.ones_like(losses)
-    missing = losses.shape.rank - weights.shape.rank
-    return tf.reshape(weights, tf.concat([tf.shape(weights), [1] * missing], 0))
+        return ops.ones_like(losses)
+    missing = len(losses.shape) - len(weights.shape)
+    return ops.reshape(weights, (*ops.shape(weights), *[1] * missing))
 
 
 def _sum_of_rows(values):
-    return tf.reduce_sum(values, axis=list(range(1, values.shape.rank)))
+    return ops.sum(values, axis=list(range(1, len(values.shape))))

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from albert_tf.tasks.replicas import replica_number, sum_over_replicas
-from albert_tf.training.steps import Gradients
+from albert_tf.training.tensorflow_steps import Gradients
 
 
 class TaskObjective:
@@ -22,15 +23,15 @@ class TaskObjective:
     def __init__(self, model, scale: Callable = lambda loss: loss):
         self.model, self._scale = model, scale
 
-    def counts(self, batch) -> list[tf.Tensor]:
+    def counts(self, batch) -> list:
         """The sum of the weights of the losses."""
         return [self.model.loss_weight(*keras.utils.unpack_x_y_sample_weight(batch))]
 
-    def loss_and_sums(self, batch, counts: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def loss_and_sums(self, batch, counts: list) -> tuple:
         """The part's share of the weighted mean of the losses; the sums of losses and of weights."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         total, weight = self.model.loss_sums(x, y, self.model(x, training=True), sample_weight)
-        return self._scale(tf.math.divide_no_nan(total, counts[0])), tf.stack([total, weight])
+        return self._scale(ops.divide_no_nan(total, counts[0])), ops.stack([total, weight])
 
 
 def accumulated_step(model, data) -> dict:

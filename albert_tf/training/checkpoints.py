@@ -23,6 +23,9 @@ from albert_tf.training.weights import by_name
 from data_prep.errors import InputError, first_line
 from data_prep.files import write_json
 
+# Gives variables the names under which a checkpoint stores them.
+Content = Callable[[list[keras.Variable]], dict[str, keras.Variable]]
+
 
 class RunCheckpoints:
     """The checkpoints of one run: weights, optimizer, step and dropout state.
@@ -44,13 +47,11 @@ class RunCheckpoints:
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         keep: int = 5,
-        content: Callable[[list[keras.Variable]], dict[str, tf.Variable]] = by_name,
+        content: Content = by_name,
     ):
         self._run, self._folder = run, run / CHECKPOINTS
         self._optimizer, self._keep = optimizer, keep
-        self._checkpoint = tf.train.Checkpoint(
-            weights=content(model.variables), optimizer=content(optimizer.variables)
-        )
+        self._values = StoredValues(weights=content(model.variables), optimizer=content(optimizer.variables))
         self._last_good = -1
 
     def save(self, *, good: bool = True) -> str:
@@ -61,7 +62,7 @@ class RunCheckpoints:
         """
         if self._folder.exists():
             remove_unfinished(self._folder)
-        prefix = write_checkpoint(self._checkpoint, self._folder, self.step, good=good)
+        prefix = write_checkpoint(self._values.checkpoint(), self._folder, self.step, good=good)
         if good:
             self._last_good = self.step
         prune(self._folder, self._keep, needed=[self._last_good, read_best_step(self._run)])
@@ -103,7 +104,7 @@ class RunCheckpoints:
 
     def _restore(self, prefix: str) -> None:
         try:
-            self._checkpoint.read(prefix, files_of_this_process()).assert_consumed()
+            self._values.read(prefix)
         except (AssertionError, ValueError) as error:
             raise InputError(
                 f"The checkpoint {prefix} does not fit this configuration: {first_line(error)}"
@@ -113,3 +114,41 @@ class RunCheckpoints:
         with contextlib.suppress(InputError):  # damaged: skipped when it is restored
             return is_good(self._folder / f"ckpt-{step}")
         return False
+
+
+class StoredValues:
+    """The values of Keras variables in files of TensorFlow, the same on every backend.
+
+    Args:
+      **groups: variables by their names in the group.
+    """
+
+    def __init__(self, **groups: dict[str, keras.Variable]):
+        self._groups = groups
+        self._variables = [variable for group in groups.values() for variable in group.values()]
+        self._is_tensorflow = keras.backend.backend() == "tensorflow"
+
+    def checkpoint(self) -> tf.train.Checkpoint:
+        """The present values, to be written."""
+        stored = iter(
+            [variable.value if self._is_tensorflow else _copy(variable) for variable in self._variables]
+        )
+        return tf.train.Checkpoint(
+            **{name: dict(zip(group, stored, strict=False)) for name, group in self._groups.items()}
+        )
+
+    def read(self, prefix: str) -> None:
+        """Sets the variables; ValueError or AssertionError if the files hold others, or other shapes."""
+        checkpoint = self.checkpoint()
+        checkpoint.read(prefix, files_of_this_process()).assert_consumed()
+        if not self._is_tensorflow:
+            for name, group in self._groups.items():
+                for key, variable in group.items():
+                    variable.assign(getattr(checkpoint, name)[key].numpy().astype(variable.dtype))
+
+
+def _copy(variable: keras.Variable) -> tf.Variable:
+    """A variable of TensorFlow; integers have its types, which differ from those of other backends."""
+    array = keras.ops.convert_to_numpy(variable)
+    with tf.device("CPU:0"):
+        return tf.Variable(array if keras.backend.is_float_dtype(variable.dtype) else array.astype("int64"))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,13 +17,21 @@ class DeviceFlags:
     """Where training runs, and how it fits there.
 
     Attributes:
-      tpu: TPU to train on: its name, its grpc:// address, or "local" on the TPU's own machine.
-      strategy: how to distribute training. "one" uses one device; "mirrored", all GPUs of this machine;
+      backend: library that computes the model. "jax" is for GPUs and for TPUs of all generations, "tensorflow" for
+        TPUs up to v5e and for CPUs. A run may resume on the other one. Default: the environment variable
+        KERAS_BACKEND if it names one of the two, or else tensorflow.
+      tpu: TPU to train on with TensorFlow: its name, its grpc:// address, or "local" on the TPU's own machine. JAX
+        finds the TPU of its machine by itself.
+      strategy: how TensorFlow distributes training. "one" uses one device; "mirrored", all GPUs of this machine;
         "multi_worker", one process on each machine that TF_CONFIG lists, with --output_dir on a shared disk or at
         an address.
         "auto" uses all that is available.
-      num_devices: number of GPUs to use; without GPUs, number of virtual devices to divide the CPU into.
-        Default: all GPUs, or one CPU device.
+      num_devices: number of GPUs to use, with JAX also of TPU chips; without accelerators, number of virtual
+        devices to divide the CPU into. Default: all accelerators, or one CPU device.
+      coordinator_address: HOST:PORT of the first of several processes that train together with JAX; the port must
+        be free on that host. Not needed on Cloud TPU and under Slurm, which tell.
+      num_processes: number of these processes.
+      process_id: number of this process among them, from 0.
       deterministic_ops: use only deterministic operations, so that runs with the same flags on the same devices
         give the same results to the bit. GPUs become slower. The time spent waiting for input is not measured.
       gradient_accumulation_steps: number of micro-batches that each device divides its share of a batch into.
@@ -38,9 +47,13 @@ class DeviceFlags:
         as many as take about 2 seconds; 10 with several workers.
     """
 
+    backend: Literal["tensorflow", "jax"] | None = None
     tpu: str | None = None
     strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
     num_devices: int | None = None
+    coordinator_address: str | None = None
+    num_processes: int | None = None
+    process_id: int | None = None
     deterministic_ops: bool = False
     gradient_accumulation_steps: int = 1
     remat: Remat = False
@@ -48,9 +61,45 @@ class DeviceFlags:
     mixed_precision: Literal["bfloat16"] | None = None
     iterations_per_loop: int | None = None
 
+    @property
+    def chosen_backend(self) -> Literal["tensorflow", "jax"]:
+        """What computes the model, by the flag or the environment."""
+        return "jax" if (self.backend or os.environ.get("KERAS_BACKEND")) == "jax" else "tensorflow"
+
+    @property
+    def uses_jax(self) -> bool:
+        """Whether JAX computes the model."""
+        return self.chosen_backend == "jax"
+
+    def _check_backend(self) -> None:
+        """Raises InputError if a flag is of the other backend, or if processes are described in part."""
+        tensorflow = {"tpu": self.tpu, "strategy": self.strategy != "auto" and self.strategy}
+        processes = {
+            name: getattr(self, name) for name in ("coordinator_address", "num_processes", "process_id")
+        }
+        for name, value in (tensorflow if self.uses_jax else processes).items():
+            if value is not False and value is not None:
+                other = "tensorflow" if self.uses_jax else "jax"
+                raise InputError(
+                    f"--{name} is a flag of --backend={other}. Received {value} with "
+                    f"--backend={self.chosen_backend}; omit it, or choose the other backend."
+                )
+        missing = [f"--{name}" for name, value in processes.items() if value is None]
+        if 0 < len(missing) < len(processes):
+            raise InputError(
+                "--coordinator_address, --num_processes and --process_id describe several processes together. "
+                f"Received no {' and no '.join(missing)}; give all three, or none under Slurm and on Cloud TPU."
+            )
+        if self.num_processes is not None and not 0 <= (self.process_id or 0) < self.num_processes:
+            raise InputError(
+                f"--process_id must be a number from 0 to --num_processes - 1. Received {self.process_id} of "
+                f"{self.num_processes}."
+            )
+
     def check_devices(self) -> None:
         """Raises InputError if a number is below 1, or if flags choose devices in two ways."""
         check_at_least(1, self, "num_devices", "gradient_accumulation_steps", "iterations_per_loop")
+        self._check_backend()
         if self.tpu and self.strategy != "auto":
             raise InputError(
                 "--tpu and --strategy cannot be combined: both choose devices. Received "

@@ -34,7 +34,7 @@ def load_weights_into(
     vocabulary: VocabularyFacts | None = None,
     init_from_group0: bool = False,
 ) -> tuple[str, ...]:
-    """Sets a model's weights from anything that `load_pretrained` reads, for instance under a strategy's scope.
+    """Sets a model's weights from anything that `load_pretrained` reads, for instance under the devices' scope.
 
     Args:
       model: has the same shape and mathematics. Its dropout may differ, and if all layers share their

@@ -4,14 +4,15 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import tensorflow as tf
 
 from albert_tf.checkpoints.checkpoint_files import steps_in
 from albert_tf.checkpoints.run_files import CHECKPOINTS
-from albert_tf.training.strategy import WORKER_LOST, has_workers
+from albert_tf.training.devices import Devices
+from albert_tf.training.tensorflow_devices import WORKER_LOST
 from data_prep.errors import DiskFullError, InputError, Preempted, disk_full, first_line
 from data_prep.signals import signal_handler
 
@@ -26,15 +27,15 @@ class Preemption:
     """Records SIGTERM, by which schedulers reclaim a machine, instead of ending the process.
 
     Args:
-      strategy: with several workers, all stop when one receives a signal; otherwise the others would wait for it.
+      devices: with several processes, all stop when one receives a signal; otherwise the others would wait for it.
 
     Attributes:
       received: the signal that this process received; None if there was none.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy):
+    def __init__(self, devices: Devices):
         self.received: signal.Signals | None = None
-        self._count = _counter(strategy)
+        self._devices = devices
 
     def __enter__(self):
         self._handled = signal_handler(self._remember, signal.SIGTERM)
@@ -63,8 +64,7 @@ class Preemption:
 
     def agreed(self) -> bool:
         """Whether any worker received a signal. All workers must call this together."""
-        requested = self.received is not None
-        return requested if self._count is None else self._count(requested) > 0
+        return any(self._devices.all_values(int(self.received is not None)))
 
     def stop(self, step: int) -> Preempted:
         """The exception to raise once the checkpoint of `step` is saved. All workers must call this together."""
@@ -77,24 +77,12 @@ class Preemption:
     def watched(self, batches: Iterable, step: int) -> Iterator:
         """Evaluation batches. With one worker a signal ends them, since the checkpoint of `step` is saved."""
         for batch in batches:
-            if self.received and self._count is None:
+            if self.received and self._devices.processes == 1:
                 raise self.stop(step)
             yield batch
 
     def _remember(self, number: int, *_) -> None:
         self.received = signal.Signals(number)
-
-
-def _counter(strategy: tf.distribute.Strategy) -> Callable[[bool], int] | None:
-    """A function that counts in how many workers its argument is true; None for a single process."""
-    if not has_workers(strategy):
-        return None
-
-    @tf.function(autograph=False)
-    def count(value):
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: value + 0), axis=None)
-
-    return lambda value: int(count(tf.constant(int(value))))
 
 
 @contextlib.contextmanager

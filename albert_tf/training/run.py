@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
 from albert_tf.checkpoints.checkpoint_files import steps_in
 from albert_tf.checkpoints.run_files import CHECKPOINTS, read_metrics
-from albert_tf.training.checkpoints import RunCheckpoints
+from albert_tf.training.checkpoints import Content, RunCheckpoints
+from albert_tf.training.devices import Devices, check_agreement
 from albert_tf.training.guard import Guard
 from albert_tf.training.held_out import MEMORIZATION, HeldOut
 from albert_tf.training.interruptions import Preemption
@@ -23,7 +23,6 @@ from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.run_log import RunLog, TrainingProgress, Wording
 from albert_tf.training.run_place import RunPlace
 from albert_tf.training.step_loop import StepLoop
-from albert_tf.training.strategy import check_agreement, is_chief
 from albert_tf.training.weights import by_name
 
 
@@ -71,9 +70,9 @@ class Run:
 
     Args:
       folder: the run's folder.
-      model: built under the strategy's scope, with its initial weights.
+      model: built under the devices' scope, with its initial weights.
       optimizer: built for the model's trainable variables.
-      strategy: the devices.
+      devices: the devices.
       timetable: when to log and save.
       keep: the number of checkpoints to keep.
       content: as in `RunCheckpoints`.
@@ -97,20 +96,20 @@ class Run:
         folder: Path,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        strategy: tf.distribute.Strategy,
+        devices: Devices,
         timetable: Timetable,
         *,
         keep: int,
-        content: Callable[[list[keras.Variable]], dict[str, tf.Variable]] = by_name,
+        content: Content = by_name,
         place: RunPlace | None = None,
     ):
         self._place = place or RunPlace(folder)
-        self.folder, self.model, self.optimizer, self.strategy = folder, model, optimizer, strategy
-        self.timetable, self.is_chief = timetable, is_chief(strategy)
+        self.folder, self.model, self.optimizer, self.devices = folder, model, optimizer, devices
+        self.timetable, self.is_chief = timetable, devices.is_chief
         self.checkpoints = RunCheckpoints(folder, model, optimizer, keep, content=content)
         self.step = self.checkpoints.restore_latest()
         check_agreement(
-            strategy,
+            devices,
             self.step,
             f"--output_dir must be one folder that all workers share. Received {folder}, in which this worker "
             f"finds the checkpoint of step {self.step} and another worker a different one.",
@@ -249,12 +248,12 @@ class Run:
 
     def _roll_back(self, guard: Guard, adopt: Callable[[int], None]) -> None:
         """Restores the weights and moments of a good checkpoint and saves them as the checkpoint of `step`."""
-        self._place.share(self.strategy)
+        self._place.share(self.devices)
         source = guard.choose(self.checkpoints.good_steps())
         self.checkpoints.restore_values(source)
         adopt(source)
         check_agreement(
-            self.strategy, source, "All workers must see the same checkpoints. Another worker sees others."
+            self.devices, source, "All workers must see the same checkpoints. Another worker sees others."
         )
         # The line comes first: a run that is killed between the two resumes at an earlier checkpoint, without it.
         self._log.write(self.step, {"rolled_back_to": source})
@@ -262,9 +261,9 @@ class Run:
         self.say(guard.rolled_back(source))
 
 
-def locked_by_chief(folder: Path, strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:
+def locked_by_chief(folder: Path, devices: Devices) -> contextlib.AbstractContextManager:
     """`locked_folder`, in the one process that writes the folder."""
-    return locked_folder(folder) if is_chief(strategy) else contextlib.nullcontext()
+    return locked_folder(folder) if devices.is_chief else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import tensorflow as tf
-
 from albert_tf.checkpoints.downloads import SCHEMES
 from albert_tf.checkpoints.run_files import METRICS_FILE
 from albert_tf.training.cluster import read_cluster
 from albert_tf.training.device_flags import DeviceFlags
-from albert_tf.training.strategy import check_agreement, has_workers
+from albert_tf.training.devices import Devices, check_agreement
 from data_prep.errors import Preempted
 from data_prep.files import cache_folder, is_remote
 from data_prep.storage.folders import ORDER, push, refresh
@@ -48,12 +46,12 @@ class RunPlace:
             self.lock.check()
             push(self.folder, self.address, _ORDER)
 
-    def share(self, strategy: tf.distribute.Strategy) -> None:
+    def share(self, devices: Devices) -> None:
         """Shows all workers what the chief has written. All must call this together."""
-        if not (self.address and has_workers(strategy)):
+        if not (self.address and devices.processes > 1):
             return
         self.push()
-        check_agreement(strategy, 0, "")  # waits for the chief
+        check_agreement(devices, 0, "")  # waits for the chief
         if not self.lock:
             refresh(self.folder, self.address, _ORDER)
 
@@ -111,7 +109,11 @@ def _is_address(output_dir: str) -> bool:
 
 
 def _as_worker(flags: DeviceFlags) -> str:
-    """HOST:PORT of this process in TF_CONFIG if it is a worker that is not the chief; empty otherwise."""
+    """What distinguishes this process if it is a worker that is not the chief; empty otherwise."""
+    if flags.uses_jax:
+        import jax
+
+        return str(jax.process_index() or "")
     cluster = read_cluster() if flags.strategy in ("auto", "multi_worker") and not flags.tpu else None
     if cluster is None:
         return ""

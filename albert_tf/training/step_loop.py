@@ -3,22 +3,20 @@
 import time
 from collections.abc import Callable, Iterator
 
-import tensorflow as tf
-
 from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.training.devices import Devices
 from albert_tf.training.steps import OptimizerStep
-from albert_tf.training.strategy import has_workers
 
 SECONDS_PER_CALL = 2.0  # of the training step: short enough to move the progress bar and to answer a signal
 _STEPS_PER_CALL_OF_WORKERS = 10
 
 
-def iterations_per_loop(flag: int | None, strategy: tf.distribute.Strategy) -> int | None:
+def iterations_per_loop(flag: int | None, devices: Devices) -> int | None:
     """Steps in a call of the training step; None to choose the number by the time that steps take.
 
     All workers must take the same number, or their all-reduces would not match.
     """
-    return flag or (_STEPS_PER_CALL_OF_WORKERS if has_workers(strategy) else None)
+    return flag or (_STEPS_PER_CALL_OF_WORKERS if devices.processes > 1 else None)
 
 
 class StepLoop:
@@ -44,7 +42,7 @@ class StepLoop:
         self._adapts, self._per_call = steps_per_call is None, steps_per_call or 1
         # Builds the graph without taking a step, so that the first speed does not include tracing. It still
         # includes XLA's compilation, which the first step starts.
-        step(batches, tf.constant(0), step.zero_sums())
+        step(batches, 0, step.zero_sums())
 
     def run(
         self, start: int, target: int, stops: Callable[[int], bool]
@@ -65,8 +63,8 @@ class StepLoop:
         began, step, stop, sums = time.monotonic(), start, False, self._step.zero_sums()
         while step < target and not stop:
             call_began, taken = time.monotonic(), min(self._per_call, target - step)
-            sums = self._step(self._batches, tf.constant(taken), sums)
-            sums["steps"].numpy()  # waits for the call to finish
+            sums = self._step(self._batches, taken, sums)
+            float(sums["steps"])  # waits for the call to finish
             step += taken
             stop = stops(step)
             if self._adapts:

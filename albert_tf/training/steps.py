@@ -1,4 +1,4 @@
-"""The training step of pretraining and fine-tuning, under any tf.distribute strategy.
+"""The training step of pretraining and fine-tuning: what both backends do, under the same names.
 
 Keras `fit` is not used: under several strategies it fails (docs/architecture.md).
 
@@ -6,23 +6,14 @@ Keras `fit` is not used: under several strategies it fails (docs/architecture.md
                  -> added over parts, micro-batches and replicas -> clipped -> update
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import keras
-import tensorflow as tf
-from tensorflow.python.framework.config import is_op_determinism_enabled
-
-from albert_tf.optimizers import CLIP_NORM
-from albert_tf.training.micro_batches import dropout_seed, sum_over_micro_batches
 
 # The sums of every step after those of its objective: steps taken and steps skipped, 1 and 0 or 0 and 1; the norm
 # of the gradient before clipping; the seconds that the step waited for its batch.
 STEP_SUMS = ("steps", "skipped_steps", "gradient_norm", "input_wait")
-
-# Workers exchange gradients in pieces of this size. By default TensorFlow copies all of them into one piece
-# before it sends anything: two workers that train BERT-base then take 1.4 times as long.
-_EXCHANGE = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=4 * 2**20)
 
 
 class Objective(Protocol):
@@ -39,254 +30,43 @@ class Objective(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
 
-    def counts(self, batch) -> list[tf.Tensor]:
+    def counts(self, batch) -> list:
         """Counts over a replica's share of a batch; `loss_and_sums` receives their totals."""
 
-    def loss_and_sums(self, batch, counts: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def loss_and_sums(self, batch, counts: list) -> tuple[Any, Any]:
         """A part's share of the loss of the global batch, and its sums in the order of `names`, float32."""
 
 
-class Gradients:
-    """Computes the gradient of a replica's share of a batch: a pure function of weights, batch and dropout state.
-
-    Args:
-      objective: what to differentiate.
-      accumulation_steps: micro-batches into which the share is cut, computed in turn to save memory.
-      parallel_parts: parts of a micro-batch that are computed in parallel.
-      jit_compile: compile the forward and backward pass with XLA.
-      formula_compiler: compiles single formulas of the model's kernels.
-    """
-
-    def __init__(
-        self,
-        objective: Objective,
-        *,
-        accumulation_steps: int = 1,
-        parallel_parts: int = 1,
-        jit_compile: bool = False,
-        formula_compiler: Callable | None = None,
-    ):
-        model = objective.model
-        self._objective, self._formula_compiler = objective, formula_compiler
-        self._accumulation_steps, self._parallel_parts = accumulation_steps, parallel_parts
-        self._variables, self._fixed = model.trainable_variables, model.non_trainable_weights
-        self._seeds = dropout_states(model)
-        self._part_gradients: Callable = self.part_gradients
-        if jit_compile:
-            # Not the whole step: XLA cannot compile the all-reduce and the update under every strategy.
-            self._part_gradients = tf.function(self.part_gradients, jit_compile=True, autograph=False)
-        elif accumulation_steps > 1 or parallel_parts > 1:
-            # Not inlined: for long sums of gradients inside two loops, TensorFlow 2.21 creates temporary
-            # variables, and fails in the second step because they already exist.
-            self._part_gradients = not_inlined(self.part_gradients)
-
-    def __call__(self, batch, counts: list, step: tf.Tensor, replica_id) -> tuple[list, tf.Tensor]:
-        """The gradients and sums of a replica's share, added over its micro-batches.
-
-        Args:
-          batch: the share.
-          counts: `Objective.counts` of the global batch.
-          step: the number of optimizer steps taken. Dropout masks depend on it, on the replica and on the part.
-          replica_id: the number of the replica.
-
-        Returns:
-          The gradients, dense arrays shaped like the trainable variables; the sums.
-        """
-        weights, fixed = (
-            [tf.convert_to_tensor(variable) for variable in variables]
-            for variables in (self._variables, self._fixed)
-        )
-        seeds = [tf.convert_to_tensor(seed) for seed in self._seeds]
-        first_stream = replica_id * self._accumulation_steps
-
-        def micro_batch_gradients(micro_batch, number):
-            first = (first_stream + number) * len(seeds)
-            drawn = [dropout_seed(seed, step, first + i) for i, seed in enumerate(seeds)]
-            return self._in_parallel((weights, fixed), micro_batch, counts, drawn)
-
-        zeros = ([tf.zeros_like(weight) for weight in weights], tf.zeros(len(self._objective.names)))
-        return sum_over_micro_batches(micro_batch_gradients, batch, self._accumulation_steps, zeros)
-
-    def _in_parallel(self, values: tuple, batch, counts: list, seeds: list):
-        """`part_gradients` of a micro-batch, added over parts that are computed in parallel."""
-        if self._parallel_parts == 1:
-            return self._part_gradients(values, batch, counts, seeds)
-
-        def part_gradients(part, number):
-            fold_in = tf.random.experimental.stateless_fold_in
-            return self._part_gradients(values, part, counts, [fold_in(seed, number) for seed in seeds])
-
-        return sum_of_parts(part_gradients, batch, self._parallel_parts)
-
-    def part_gradients(self, values: tuple[list, list], batch, counts: list, seeds: list):
-        """The gradients and the sums of any part of a global batch.
-
-        Args:
-          values: the values of the trainable variables, and of all other variables.
-          batch: the part.
-          counts: the counts of the global batch. The loss is divided by them, so that the gradients of all parts
-            add up to the gradient of the global batch, however it is cut.
-          seeds: the model's dropout states, int64 (2,).
-        """
-        weights, fixed = values
-        # Arguments replace variables and dropout states: nothing is captured that differs between replicas, and
-        # nothing is assigned, which XLA cannot do under every strategy.
-        variables = [*self._variables, *self._fixed, *self._seeds]
-        state = list(zip(variables, [*weights, *fixed, *seeds], strict=True))
-        if kernels := self._objective.model.encoder.kernels:
-            kernels.compiler = self._formula_compiler
-        with tf.GradientTape() as tape, keras.StatelessScope(state):
-            tape.watch(weights)
-            loss, sums = self._objective.loss_and_sums(batch, counts)
-        gradients = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        # Dense: the sparse gradient of an embedding lookup would be reduced and clipped differently.
-        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
-
-
-class OptimizerStep:
-    """Takes optimizer steps: `sums = step(iterator, tf.constant(10), zeros)` takes ten in one call.
+class OptimizerStep(Protocol):
+    """Takes optimizer steps: `sums = step(batches, 10, step.zero_sums())` takes ten in one call.
 
     A step whose loss or gradient is not finite is skipped: it changes neither weights nor moments, and adds
     nothing to the sums but a count. It still counts in `optimizer.iterations`, so that the next step reads
     other examples.
 
-    Args:
-      objective: of a model that was created under `strategy.scope()`, as was the optimizer.
-      optimizer: built for the model's trainable variables.
-      strategy: the replicas that share every batch.
-      **options: those of `Gradients`.
-
     Attributes:
-      names: of the sums.
+      names: of the sums: those of the objective and `STEP_SUMS`.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        optimizer: keras.optimizers.Optimizer,
-        strategy: tf.distribute.Strategy,
-        **options: Any,
-    ):
-        self._objective, self._optimizer, self._strategy = objective, optimizer, strategy
-        self._gradients = Gradients(objective, **options)
-        self.names = (*objective.names, *STEP_SUMS)
-        self._take_steps = tf.function(self._steps, autograph=False)
+    names: tuple[str, ...]
 
-    def zero_sums(self) -> dict[str, tf.Tensor]:
+    def zero_sums(self) -> dict[str, Any]:
         """The sums before the first step."""
-        return {name: tf.constant(0.0) for name in self.names}
 
-    def __call__(self, iterator, steps: tf.Tensor, sums: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def __call__(self, batches: Iterator, steps: int, sums: dict[str, Any]) -> dict[str, Any]:
         """Takes `steps` optimizer steps and adds their sums over all replicas to `sums`.
 
         The sums are added step by step, so that the number of steps in a call does not change a single bit of
         them.
 
         Args:
-          iterator: of distributed batches.
-          steps: int32 scalar.
+          batches: the devices' batches; they start with that of the next step. No steps compile the step only.
+          steps: how many.
           sums: `zero_sums`, or what an earlier call returned.
         """
-        return self._take_steps(iterator, steps, sums)
-
-    def _steps(self, iterator, steps, sums):
-        def take_step(number, totals):
-            batch, waited = _next_batch(iterator, totals)
-            # On one core, TensorFlow may otherwise read the clock only after the step.
-            with tf.control_dependencies([waited]):
-                step_sums = sum_replicas(self._strategy, self._strategy.run(self.replica_step, args=(batch,)))
-            return number + 1, totals + tf.concat([step_sums, [waited]], axis=0)
-
-        totals = tf.stack([sums[name] for name in self.names])
-        _, totals = tf.while_loop(lambda number, _: number < steps, take_step, (tf.constant(0), totals))
-        return dict(zip(self.names, tf.unstack(totals), strict=True))
-
-    def replica_step(self, batch) -> tf.Tensor:
-        """Takes one optimizer step with a replica's share of the global batch, inside `strategy.run`.
-
-        Returns:
-          The sums of this replica in the order of `names` without the last one, float32.
-        """
-        replica = tf.distribute.get_replica_context()
-        counts = replica.all_reduce(tf.distribute.ReduceOp.SUM, self._objective.counts(batch))
-        step = tf.convert_to_tensor(self._optimizer.iterations)
-        gradients, sums = self._gradients(batch, counts, step, replica.replica_id_in_sync_group)
-        # Reduced together with the sums, so that all replicas agree on whether the step is finite.
-        shared = [*gradients, tf.reduce_sum(sums)]
-        *gradients, total = replica.all_reduce(tf.distribute.ReduceOp.SUM, shared, _EXCHANGE)
-        gradients, norm = tf.clip_by_global_norm(gradients, CLIP_NORM)
-        finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
-        variables = [variable.value for variable in self._objective.model.trainable_variables]
-        replica.merge_call(_update, args=(self._optimizer, gradients, variables, finite))
-        taken = tf.cast(finite, tf.float32)
-        counted = tf.stack([taken, 1 - taken, tf.where(finite, norm, 0.0)])
-        # The same on every replica, so only the first one adds them.
-        counted *= tf.cast(tf.equal(replica.replica_id_in_sync_group, 0), tf.float32)
-        return tf.concat([tf.where(finite, sums, 0.0), counted], axis=0)
 
 
 def dropout_states(model) -> list[keras.Variable]:
     """The dropout states of a model: the encoder's, and the head's if it has its own."""
     generators = (model.encoder.seeds, getattr(model, "seeds", model.encoder.seeds))
     return list({id(seeds): seeds.state for seeds in generators}.values())
-
-
-def not_inlined(function: Callable) -> Callable:
-    """A tf.function that is traced once and called, however often a graph uses it."""
-    return tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
-
-
-def sum_of_parts(function: Callable, batch: dict, parts: int):
-    """Adds the arrays that `function(part, number)` returns over parts of a batch, computed in parallel.
-
-    A batch that does not divide evenly is computed whole.
-    """
-    if (batch["input_ids"].shape[0] or 1) % parts:  # an unknown size does not divide
-        return function(batch, 0)
-    cut = {name: tf.split(values, parts) for name, values in batch.items()}
-    results = [function({name: cut[name][number] for name in cut}, number) for number in range(parts)]
-    return tf.nest.map_structure(lambda *values: tf.add_n(values), *results)
-
-
-def sum_replicas(strategy: tf.distribute.Strategy, value):
-    """The sum of an array over all replicas, from outside of `strategy.run`."""
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-
-
-def _next_batch(iterator, after: tf.Tensor) -> tuple[dict, tf.Tensor]:
-    """The next batch, requested once `after` is computed, and the seconds until it arrived.
-
-    With --deterministic_ops, TensorFlow has no clock, and the seconds are 0.
-    """
-    if is_op_determinism_enabled():
-        return next(iterator), tf.constant(0.0)
-    with tf.control_dependencies([after]):
-        began = tf.timestamp()
-    with tf.control_dependencies([began]):
-        batch = next(iterator)
-    with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
-        return batch, tf.cast(tf.timestamp() - began, tf.float32)
-
-
-def _update(strategy, optimizer, gradients, variables, finite):
-    """Applies gradients that are already summed over replicas; `optimizer.apply` would sum them again.
-
-    If the step is not finite, only the number of steps changes. Variables are updated one after the other:
-    TensorFlow would otherwise begin with all of them, and hold the intermediate results of all at once.
-    """
-    learning_rate = optimizer.learning_rate
-
-    def update(variable, gradient):
-        optimizer.update_step(gradient, variable, learning_rate)
-        return variable.read_value()
-
-    def apply():
-        updated: list = []
-        for variable, gradient in zip(variables, gradients, strict=True):
-            with tf.control_dependencies(updated):
-                updated = [strategy.extended.update(variable, update, args=(gradient,))]
-        if optimizer.use_ema:
-            optimizer.update_averages()
-
-    tf.cond(strategy.experimental_local_results(finite)[0], apply, lambda: None)
-    optimizer.iterations.assign_add(1)

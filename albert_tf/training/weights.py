@@ -9,7 +9,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.checkpoints.runs import find_checkpoint, saved_arrays
 from albert_tf.checkpoints.weights import as_weights
@@ -65,14 +64,14 @@ def load_weights(
     return prefix
 
 
-def by_name(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
+def by_name(variables: list[keras.Variable]) -> dict[str, keras.Variable]:
     """Names variables for a checkpoint by their paths, which do not depend on how Keras nests objects."""
-    return {_name(variable): variable.value for variable in variables}
+    return {_name(variable): variable for variable in variables}
 
 
-def by_position(variables: list[keras.Variable]) -> dict[str, tf.Variable]:
+def by_position(variables: list[keras.Variable]) -> dict[str, keras.Variable]:
     """Numbers variables instead: Keras names a head by the number of heads that the process has built."""
-    return {f"{position:04}": variable.value for position, variable in enumerate(variables)}
+    return {f"{position:04}": variable for position, variable in enumerate(variables)}
 
 
 def _name(variable: keras.Variable) -> str:

@@ -75,23 +75,25 @@ def make_training_step(
 
     from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics
     from albert_tf.optimizers import Lamb
-    from albert_tf.pretraining.steps import TrainStep
+    from albert_tf.pretraining.devices import formula_compiler
+    from albert_tf.pretraining.steps import PretrainingObjective
+    from albert_tf.training.tensorflow_devices import TensorFlowDevices
 
-    strategy = tf.distribute.get_strategy()
+    devices, compiler = TensorFlowDevices(), formula_compiler()
     model = AlbertPretrainer(config, seed=1, remat=remat, dtype=_policy(dtype))
     optimizer = Lamb(1e-4)
     optimizer.build(model.trainable_variables)
-    train = TrainStep(
-        model,
+    train = devices.optimizer_step(
+        PretrainingObjective(model),
         optimizer,
-        strategy,
         accumulation_steps=accumulation_steps,
         parallel_parts=parallel_parts,
         jit_compile=jit_compile,
+        formula_compiler=None if jit_compile else compiler,
     )
-    dataset, one = tf.data.Dataset.from_tensors(data).repeat(), tf.constant(1)
-    batches = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
-    return lambda: float(pretraining_metrics(train(batches, one, train.zero_sums()))["loss"])
+    dataset = tf.data.Dataset.from_tensors(data).repeat()
+    batches = devices.batches(lambda _: dataset)
+    return lambda: float(pretraining_metrics(train(batches, 1, train.zero_sums()))["loss"])
 
 
 def matrix_product(config: dict[str, Any], dtype: str, **_) -> Callable[[], dict]:
@@ -119,20 +121,17 @@ def finetuning(pad: bool = False, **setup) -> Callable[..., dict]:
     """The model, optimizer, batches and training step of `albert finetune`; `pad` is `--pad_to_max_length`."""
 
     def make(config, dtype, B, length) -> Train:
-        import tensorflow as tf
-
         from albert_tf.tasks.objective import TaskObjective
-        from albert_tf.training.steps import OptimizerStep
-        from albert_tf.training.strategy import divide_batches
+        from albert_tf.training.tensorflow_devices import TensorFlowDevices
 
         model, optimizer = _classifier(config, dtype)
-        strategy = tf.distribute.get_strategy()
-        step = OptimizerStep(TaskObjective(model), optimizer, strategy)
+        devices = TensorFlowDevices()
+        step = devices.optimizer_step(TaskObjective(model), optimizer)
 
         def train(examples, count, _):
             batches, shapes = task_batches(examples, B, length if pad else None, count)
-            divided = iter(divide_batches(strategy, lambda: batches, B))
-            sums = step(divided, tf.constant(count), step.zero_sums())
+            divided = iter(devices.divide(lambda: batches, B))
+            sums = step(divided, count, step.zero_sums())
             return float(sums["loss"] / sums["loss_weight"]), shapes
 
         return train

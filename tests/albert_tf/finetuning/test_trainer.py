@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.finetuning.seed_folder import SeedFolder
 from albert_tf.finetuning.task_data import TaskData
@@ -10,6 +9,7 @@ from albert_tf.finetuning.trainer import WORDING, train_seed
 from albert_tf.tasks.splits import EncodedSplit
 from albert_tf.training.interruptions import Preemption
 from albert_tf.training.run_log import TrainingProgress
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from tests.albert_tf.finetuning.plans import plan_of
 from tests.albert_tf.tasks.task_models import CASES
 
@@ -22,8 +22,9 @@ def train(folder, evaluate, preemption_class=Preemption) -> dict[str, int]:
         learning_rate=0.01, num_train_steps=2, num_warmup_steps=0, save_checkpoints_steps=1, log_steps=1,
     )  # fmt: skip
     folder.mkdir(exist_ok=True)
-    preemption = preemption_class(tf.distribute.get_strategy())
-    return train_seed(CASES["text"].build(None), plan, SeedFolder(folder), preemption, evaluate)
+    devices = TensorFlowDevices()
+    preemption = preemption_class(devices)
+    return train_seed(CASES["text"].build(None), plan, SeedFolder(folder), preemption, evaluate, devices)
 
 
 @pytest.mark.very_slow

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from export.write import export_model
 from tests.albert_tf.pretraining.same_steps import train
 from tests.albert_tf.pretraining.test_steps import assert_same
@@ -22,9 +23,9 @@ def test_only_the_model_knows_the_folder():
 
 @pytest.mark.slow
 def test_pretraining():
-    expected = train(tf.distribute.get_strategy())
+    expected = train(TensorFlowDevices())
     with without_kernels():
-        assert_same(train(tf.distribute.get_strategy()), expected)
+        assert_same(train(TensorFlowDevices()), expected)
 
 
 @pytest.mark.very_slow

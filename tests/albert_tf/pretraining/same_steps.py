@@ -9,15 +9,17 @@ import json
 import sys
 from unittest import mock
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.kernels import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
+from albert_tf.pretraining.devices import formula_compiler
 from albert_tf.pretraining.flags import PretrainingFlags
-from albert_tf.pretraining.steps import EvalStep, TrainStep
-from albert_tf.training.strategy import make_strategy
+from albert_tf.pretraining.steps import EvalStep, PretrainingObjective
+from albert_tf.training.devices import Devices, make_devices, start_backend
 
 CONFIG = AlbertConfig(
     vocab_size=50,
@@ -48,7 +50,7 @@ def examples() -> dict[str, np.ndarray]:
 
 
 def train(
-    strategy,
+    devices: Devices,
     *,
     steps=20,
     dtype="float32",
@@ -62,13 +64,13 @@ def train(
     parallel_parts=1,
     **step,
 ) -> dict:
-    """Trains for some steps; `shape` changes `CONFIG`, and `step` has other options of `TrainStep`."""
+    """Trains for some steps; `shape` changes `CONFIG`, and `step` has options of `Devices.optimizer_step`."""
     data = examples()
     if same_example:
         data = {name: np.repeat(values[:1], N, axis=0) for name, values in data.items()}
         data["sentence_order_weights"] = np.ones(N, "float32")
     config = AlbertConfig(**{**CONFIG.to_dict(), **(shape or {}), "hidden_dropout_prob": dropout})
-    with strategy.scope():
+    with devices.scope():
         model = AlbertPretrainer(config, seed=1, remat=remat, scan_layers=scan_layers, dtype=dtype)
         optimizer = Lamb(WarmupPolynomialDecay(peak, 30, 5))
         optimizer.build(model.trainable_variables)
@@ -78,19 +80,19 @@ def train(
         dataset = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
         return dataset.batch(context.get_per_replica_batch_size(B), drop_remainder=True)
 
-    replicas = strategy.num_replicas_in_sync
-    iterator = iter(strategy.distribute_datasets_from_function(batches))
-    train_steps = TrainStep(model, optimizer, strategy, parallel_parts=parallel_parts, **step)
+    iterator = devices.batches(batches)
+    if keras.backend.backend() == "tensorflow":
+        compiler = None if step.get("jit_compile") else formula_compiler()
+        step |= {"parallel_parts": parallel_parts, "formula_compiler": compiler}
+    train_steps = devices.optimizer_step(PretrainingObjective(model), optimizer, **step)
     with mock.patch.object(formulas, "LARGE", large):
-        sums = [train_steps(iterator, tf.constant(1), train_steps.zero_sums()) for _ in range(steps)]
-    dataset = strategy.distribute_datasets_from_function(
-        lambda context: batches(context).take(N // B * replicas // context.num_input_pipelines)
-    )
+        sums = [train_steps(iterator, 1, train_steps.zero_sums()) for _ in range(steps)]
+    heldout = devices.divide(lambda: tf.data.Dataset.from_tensor_slices(data).batch(B), B)
     return {
         "trace": [float(pretraining_metrics(one)["loss"]) for one in sums],
         "correct": [float(one["sentence_order_correct"]) for one in sums],
         "weights": np.concatenate([v.numpy().ravel() for v in model.trainable_variables]).tolist(),
-        "evaluation": EvalStep(model, strategy, parallel_parts=parallel_parts).metrics(dataset),
+        "evaluation": EvalStep(model, devices, parallel_parts=parallel_parts).metrics(heldout),
         "dtypes": sorted({variable.dtype for variable in (*model.trainable_variables, *optimizer.variables)}),
     }
 
@@ -98,8 +100,9 @@ def train(
 def main(flags: str, options: str) -> None:
     """Prints what `train` returns for each of several options, as JSON."""
     settings = PretrainingFlags("", "", do_train=True, **json.loads(flags))
-    strategy = make_strategy(settings)
-    print(json.dumps([train(strategy, **each) for each in json.loads(options)]))
+    start_backend(settings)
+    devices = make_devices(settings)
+    print(json.dumps([train(devices, **each) for each in json.loads(options)]))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from albert_tf.pretraining.devices import (
     check_batches,
     choose_parallel_parts,
     compile_formula,
-    compiles,
     formula_compiler,
     split_batches_over_cores,
+    step_options,
 )
 from albert_tf.pretraining.plan import PretrainingPlan
 from albert_tf.training.step_loop import iterations_per_loop
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from data_prep.errors import InputError
 from tests.albert_tf.kernels.test_formulas import centred, formulas_compiled
 from tests.albert_tf.pretraining.plans import plan_of
@@ -30,25 +31,29 @@ def settings(**flags) -> PretrainingPlan:
 
 
 def test_xla_is_for_gpus():
-    strategy = tf.distribute.get_strategy()
-    assert compiles(settings(jit_compile="on"), strategy)
-    assert not compiles(settings(jit_compile="off"), strategy)
-    assert compiles(settings(), strategy) == bool(tf.config.list_logical_devices("GPU"))
+    options = {
+        flag: step_options(settings(jit_compile=flag), TensorFlowDevices(), 2)
+        for flag in ("auto", "on", "off")
+    }
+    compiled = {flag: each["jit_compile"] for flag, each in options.items()}
+    assert compiled == {"auto": bool(tf.config.list_logical_devices("GPU")), "on": True, "off": False}
+    assert options["on"]["formula_compiler"] is None
+    assert options["off"]["parallel_parts"] == 2
 
 
 def test_steps_per_call():
-    strategy = tf.distribute.get_strategy()
-    assert iterations_per_loop(None, strategy) is None
-    assert iterations_per_loop(7, strategy) == 7
+    devices = TensorFlowDevices()
+    assert iterations_per_loop(None, devices) is None
+    assert iterations_per_loop(7, devices) == 7
 
 
 def test_a_batch_that_cannot_be_shared():
-    strategy = tf.distribute.get_strategy()
-    check_batches(settings(train_batch_size=12, gradient_accumulation_steps=4), strategy)
+    devices = TensorFlowDevices()
+    check_batches(settings(train_batch_size=12, gradient_accumulation_steps=4), devices)
     with pytest.raises(InputError, match="Received 14, which is not divisible by 1 x 4; use for instance 12"):
-        check_batches(settings(train_batch_size=14, gradient_accumulation_steps=4), strategy)
+        check_batches(settings(train_batch_size=14, gradient_accumulation_steps=4), devices)
     with pytest.raises(InputError, match="use for instance 4"):
-        check_batches(settings(train_batch_size=2, gradient_accumulation_steps=4), strategy)
+        check_batches(settings(train_batch_size=2, gradient_accumulation_steps=4), devices)
 
 
 PROGRAM = """
@@ -155,6 +160,7 @@ import os
 import tensorflow as tf
 from keras import ops
 from albert_tf.pretraining.devices import formula_compiler
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 total = formula_compiler()(lambda x: ops.sum(x, axis=0))
 print(total.experimental_get_compiler_ir(tf.ones((300, 400)))(stage="optimized_hlo"))
 print("XLA_FLAGS:", os.environ.get("XLA_FLAGS"))

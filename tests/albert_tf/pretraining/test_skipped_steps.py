@@ -11,20 +11,21 @@ import tensorflow as tf
 from albert_tf import AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.model.pretrainer import SUMS
 from albert_tf.pretraining.flags import PretrainingFlags
-from albert_tf.pretraining.steps import TrainStep, step_metrics
+from albert_tf.pretraining.steps import PretrainingObjective, step_metrics, trust_ratios
+from albert_tf.training.devices import make_devices
 from albert_tf.training.steps import STEP_SUMS
-from albert_tf.training.strategy import make_strategy
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from tests.albert_tf.pretraining.same_steps import CONFIG, B, examples
 from tests.processes import run_python
 
 POISONED = 3  # the last example of this step has an infinite weight; only one of two replicas sees it
 
 
-def train(strategy, poison: float = np.inf, **options) -> dict:
+def train(devices, poison: float = np.inf, **options) -> dict:
     """Six steps; the values of all variables after each, and the last sums."""
     data = examples()
     data["masked_lm_weights"][POISONED * B + B - 1, 0] = poison
-    with strategy.scope():
+    with devices.scope():
         model = AlbertPretrainer(CONFIG, seed=1)
         optimizer = Lamb(WarmupPolynomialDecay(0.02, 30))
         optimizer.build(model.trainable_variables)
@@ -33,12 +34,12 @@ def train(strategy, poison: float = np.inf, **options) -> dict:
         dataset = tf.data.Dataset.from_tensor_slices(data).repeat()
         return dataset.batch(context.get_per_replica_batch_size(B), drop_remainder=True)
 
-    iterator = iter(strategy.distribute_datasets_from_function(batches))
-    step = TrainStep(model, optimizer, strategy, **options)
+    iterator = devices.batches(batches)
+    step = devices.optimizer_step(PretrainingObjective(model), optimizer, **options)
     variables = [v for v in (*model.trainable_variables, *optimizer.variables) if "iteration" not in v.path]
     states, iterations, sums = [], [], step.zero_sums()
     for _ in range(6):
-        sums = step(iterator, tf.constant(1), sums)
+        sums = step(iterator, 1, sums)
         states.append(np.concatenate([v.numpy().ravel() for v in variables]).tolist())
         iterations.append(int(optimizer.iterations.numpy()))
     return {
@@ -46,7 +47,7 @@ def train(strategy, poison: float = np.inf, **options) -> dict:
         "iterations": iterations,
         "metrics": step_metrics(sums),
         "sums": {name: float(value) for name, value in sums.items()},
-        "trust_ratios": step.trust_ratios(),
+        "trust_ratios": trust_ratios(optimizer),
     }
 
 
@@ -75,18 +76,18 @@ def assert_skipped(result: dict) -> None:
     ],
 )
 def test_not_finite(poison):
-    assert_skipped(train(tf.distribute.get_strategy(), poison))
+    assert_skipped(train(TensorFlowDevices(), poison))
 
 
 @pytest.mark.very_slow
 def test_accumulated():
-    assert_skipped(train(tf.distribute.get_strategy(), accumulation_steps=4))
+    assert_skipped(train(TensorFlowDevices(), accumulation_steps=4))
 
 
 @pytest.mark.very_slow
 @pytest.mark.xla
 def test_compiled():
-    assert_skipped(train(tf.distribute.get_strategy(), jit_compile=True))
+    assert_skipped(train(TensorFlowDevices(), jit_compile=True))
 
 
 @pytest.mark.very_slow
@@ -105,4 +106,4 @@ def test_all_steps_skipped():
 
 if __name__ == "__main__":
     flags = PretrainingFlags("", "", do_train=True, strategy="mirrored", num_devices=2)
-    print(json.dumps(train(make_strategy(flags), **json.loads(sys.argv[1]))))
+    print(json.dumps(train(make_devices(flags), **json.loads(sys.argv[1]))))

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-import tensorflow as tf
 
 from albert_tf.pretraining.devices import compiles_for_cpus
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from tests.albert_tf.pretraining.same_steps import B, train
 from tests.processes import run_python, run_workers
 
@@ -17,7 +17,7 @@ ACTIVATIONS = {**ALL, "remat": "activations"}
 @pytest.fixture(scope="module")
 def one() -> dict:
     """On one device, the whole batch at once."""
-    return train(tf.distribute.get_strategy())
+    return train(TensorFlowDevices())
 
 
 def assert_same(result: dict, one: dict) -> None:
@@ -83,7 +83,7 @@ def test_it_learns(one):
     [2, pytest.param(B, marks=pytest.mark.very_slow)],
 )
 def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
-    assert_same(train(tf.distribute.get_strategy(), accumulation_steps=accumulation_steps), one)
+    assert_same(train(TensorFlowDevices(), accumulation_steps=accumulation_steps), one)
 
 
 @pytest.mark.slow
@@ -97,14 +97,14 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
 )
 def test_parallel_parts_equal_the_batch(one, options):
     """A batch of eight cannot be split into three parts, so it is computed in one."""
-    assert_same(train(tf.distribute.get_strategy(), **options), one)
+    assert_same(train(TensorFlowDevices(), **options), one)
 
 
 @pytest.mark.very_slow
 @pytest.mark.xla
 @pytest.mark.parametrize("options", [{"jit_compile": True}, ALL, ACTIVATIONS])
 def test_compiled_equals_uncompiled(one, options):
-    assert_same(train(tf.distribute.get_strategy(), **options), one)
+    assert_same(train(TensorFlowDevices(), **options), one)
 
 
 @pytest.mark.very_slow
@@ -113,21 +113,21 @@ def test_micro_batches_of_a_model_of_full_width():
     shape = {"embedding_size": 128, "hidden_size": 768, "intermediate_size": 3072}
     shape |= {"num_attention_heads": 12, **FOUR_LAYERS}
     options = {"shape": shape, "steps": 2}
-    whole = train(tf.distribute.get_strategy(), **options)
-    parts = train(tf.distribute.get_strategy(), accumulation_steps=2, **options)
+    whole = train(TensorFlowDevices(), **options)
+    parts = train(TensorFlowDevices(), accumulation_steps=2, **options)
     assert parts["trace"] == pytest.approx(whole["trace"], abs=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("remat", [True, pytest.param("activations", marks=pytest.mark.very_slow)])
 def test_recomputed_activations_equal_kept_ones(one, remat):
-    assert_same(train(tf.distribute.get_strategy(), remat=remat), one)
+    assert_same(train(TensorFlowDevices(), remat=remat), one)
 
 
 @pytest.mark.very_slow
 def test_recomputed_activations_equal_kept_ones_with_dropout():
     kept, recomputed = (
-        train(tf.distribute.get_strategy(), dropout=0.2, remat=remat) for remat in (False, "activations")
+        train(TensorFlowDevices(), dropout=0.2, remat=remat) for remat in (False, "activations")
     )
     assert_same(recomputed, kept)
 
@@ -145,7 +145,7 @@ def test_recomputed_activations_equal_kept_ones_with_dropout():
     ],
 )
 def test_compiled_formulas_equal_uncompiled_ones(one, options):
-    assert_same(train(tf.distribute.get_strategy(), **options), one)
+    assert_same(train(TensorFlowDevices(), **options), one)
 
 
 @pytest.mark.very_slow
@@ -167,7 +167,7 @@ LOOPED = (ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})  # ALL: o
 @pytest.fixture(scope="module")
 def four_layers() -> dict:
     """On one device, layer by layer. Two layers would not make a loop, since the last one is outside."""
-    return train(tf.distribute.get_strategy(), shape=FOUR_LAYERS)
+    return train(TensorFlowDevices(), shape=FOUR_LAYERS)
 
 
 @pytest.mark.slow
@@ -176,12 +176,12 @@ def four_layers() -> dict:
     [{}, *(pytest.param(more, marks=[pytest.mark.very_slow, pytest.mark.xla]) for more in LOOPED)],
 )
 def test_a_loop_over_the_layers_equals_the_layers_unrolled(four_layers, options):
-    assert_same(train(tf.distribute.get_strategy(), **LOOP, **options), four_layers)
+    assert_same(train(TensorFlowDevices(), **LOOP, **options), four_layers)
 
 
 @pytest.mark.very_slow
 def test_bfloat16_learns_as_float32_does(one):
-    half = train(tf.distribute.get_strategy(), dtype="mixed_bfloat16")
+    half = train(TensorFlowDevices(), dtype="mixed_bfloat16")
     assert half["trace"] != one["trace"]
     assert half["trace"] == pytest.approx(one["trace"], abs=0.05)
     assert half["dtypes"] == ["float32", "int64"], "weights and moments; the count of steps"
@@ -196,12 +196,12 @@ def assert_masks_differ(result: dict, streams: int) -> None:
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.xla)])
 def test_micro_batches_do_not_share_dropout_masks(jit_compile):
     options = {"accumulation_steps": B, "jit_compile": jit_compile, **SAME_EXAMPLE}
-    assert_masks_differ(train(tf.distribute.get_strategy(), **options), B)
+    assert_masks_differ(train(TensorFlowDevices(), **options), B)
 
 
 @pytest.mark.very_slow
 def test_parallel_parts_do_not_share_dropout_masks():
-    assert_masks_differ(train(tf.distribute.get_strategy(), parallel_parts=B, **SAME_EXAMPLE), B)
+    assert_masks_differ(train(TensorFlowDevices(), parallel_parts=B, **SAME_EXAMPLE), B)
 
 
 @pytest.mark.very_slow
@@ -219,6 +219,6 @@ def test_recomputed_activations_equal_kept_ones_on_two_devices(on_two_devices):
 
 @pytest.mark.very_slow
 def test_dropout_is_a_pure_function_of_the_step():
-    first, second = (train(tf.distribute.get_strategy(), dropout=0.5) for _ in range(2))
+    first, second = (train(TensorFlowDevices(), dropout=0.5) for _ in range(2))
     assert first["trace"] == second["trace"]
     assert first["weights"] == second["weights"]

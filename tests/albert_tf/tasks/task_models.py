@@ -153,7 +153,7 @@ def outputs_of_replicas(strategy: tf.distribute.Strategy) -> np.ndarray:
 def main(command: str, *arguments: str) -> None:
     if command == "fit":
         from albert_tf.pretraining.flags import PretrainingFlags
-        from albert_tf.training.strategy import make_strategy
+        from albert_tf.training.tensorflow_devices import make_strategy
 
         settings = PretrainingFlags("", "", do_train=True, strategy="mirrored", num_devices=2)
         results: dict[str, np.ndarray] = {}

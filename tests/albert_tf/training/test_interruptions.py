@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.training.interruptions import Preemption, as_input_errors
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from data_prep.errors import InputError, Preempted
 from data_prep.signals import signal_handler
 
@@ -18,7 +19,7 @@ def press_ctrl_c() -> None:
 @pytest.fixture
 def preemption():
     """Of a process with one device, outside which Ctrl-C raises KeyboardInterrupt, as in a terminal."""
-    opened = Preemption(tf.distribute.get_strategy())
+    opened = Preemption(TensorFlowDevices())
     with signal_handler(signal.default_int_handler, signal.SIGINT), opened:
         yield opened
 
@@ -52,7 +53,7 @@ def test_ctrl_c_ends_what_saves_nothing(preemption):
 
 
 def test_ctrl_c_stays_ignored_in_the_background():
-    opened = Preemption(tf.distribute.get_strategy())
+    opened = Preemption(TensorFlowDevices())
     with signal_handler(signal.SIG_IGN, signal.SIGINT), opened, opened.or_ctrl_c():
         press_ctrl_c()
         assert not opened.agreed()

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.optimizers import AdamW, Lamb
-from albert_tf.training.steps import OptimizerStep
+from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from tests.reference.optimizers import ReferenceOptimizer
 
 
@@ -43,13 +43,13 @@ def values() -> dict[str, np.ndarray]:
 def take_step(objective: Linear, optimizer, gradients: dict[str, np.ndarray], **options) -> dict[str, float]:
     """A step whose two rows have these gradients and three times them, twice the gradients on average."""
     optimizer.build(objective.model.trainable_variables)
-    step = OptimizerStep(objective, optimizer, tf.distribute.get_strategy(), **options)
+    step = TensorFlowDevices().optimizer_step(objective, optimizer, **options)
     rows = {
         name: np.stack([gradients[key], 3 * gradients[key]]).astype("float32")
         for name, key in (("x", "kernel"), ("y", "bias"))
     }
     batches = iter(tf.data.Dataset.from_tensors(rows).repeat())
-    return {name: float(value) for name, value in step(batches, tf.constant(1), step.zero_sums()).items()}
+    return {name: float(value) for name, value in step(batches, 1, step.zero_sums()).items()}
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_a_step_begins_after_the_wait_for_its_batch_is_measured():
     """Otherwise one core may read the clock after the step, and the input seems to take all the time."""
     objective, optimizer = Linear(values()), AdamW(0.1)
     optimizer.build(objective.model.trainable_variables)
-    step = OptimizerStep(objective, optimizer, tf.distribute.get_strategy())
+    step = TensorFlowDevices().optimizer_step(objective, optimizer)
     rows = {"x": np.zeros((2, 4), "float32"), "y": np.zeros((2, 3), "float32")}
     batches = iter(tf.data.Dataset.from_tensors(rows).repeat())
     graph = step._take_steps.get_concrete_function(batches, tf.constant(1), step.zero_sums()).graph

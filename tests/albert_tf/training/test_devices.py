@@ -8,7 +8,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.run_files import METRICS_FILE
 from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.training.cluster import read_cluster
-from albert_tf.training.strategy import check_agreement, is_chief, make_strategy
+from albert_tf.training.devices import check_agreement, make_devices
 from data_prep.errors import InputError
 from tests.processes import ROOT, run_python
 
@@ -22,16 +22,16 @@ def settings(**flags) -> PretrainingFlags:
 @pytest.mark.parametrize("kind", ["auto", "one"])
 def test_one_device(kind, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    strategy = make_strategy(settings(strategy=kind))
-    assert strategy.num_replicas_in_sync == 1
-    assert is_chief(strategy)
-    check_agreement(strategy, 1, "nobody to disagree with")
+    devices = make_devices(settings(strategy=kind))
+    assert devices.replicas == devices.processes == 1
+    assert devices.is_chief
+    check_agreement(devices, 1, "nobody to disagree with")
 
 
 def test_devices_after_tensorflow_has_started():
     there = len(tf.config.list_logical_devices("CPU"))
     with pytest.raises(InputError, match=r"must be set before TensorFlow starts\. It has started with"):
-        make_strategy(settings(strategy="mirrored", num_devices=there + 1))
+        make_devices(settings(strategy="mirrored", num_devices=there + 1))
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_contradictory_flags(flags, message):
 def test_several_workers_need_tf_config(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(InputError, match="needs the environment variable TF_CONFIG. Received none"):
-        make_strategy(settings(strategy="multi_worker"))
+        make_devices(settings(strategy="multi_worker"))
 
 
 def test_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", config(index=1))
     with pytest.raises(InputError, match="Received 2 with --strategy=multi_worker"):
-        make_strategy(settings(num_devices=2))
+        make_devices(settings(num_devices=2))
     cluster = read_cluster()
     assert cluster is not None
     assert cluster.address == "10.0.0.2:2222"
@@ -93,7 +93,7 @@ def test_invalid_tf_config(monkeypatch, value, message):
     monkeypatch.setenv("TF_CONFIG", value)
     for kind in ("auto", "multi_worker"):
         with pytest.raises(InputError, match=f"TF_CONFIG must be JSON.*{message}"):
-            make_strategy(settings(strategy=kind))
+            make_devices(settings(strategy=kind))
 
 
 @pytest.mark.very_slow
