@@ -3,6 +3,7 @@
 Run it as a program for several devices, which need processes of their own:
 
     python -m tests.albert_tf.pretraining.same_steps '{"strategy": "mirrored", "num_devices": 2}' '[{}]'
+    KERAS_BACKEND=jax python -m tests.albert_tf.pretraining.same_steps '{"num_devices": 4}' '[{"devices": 1}, {}]'
 """
 
 import json
@@ -13,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
+from albert_tf import AdamW, AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.kernels import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
 from albert_tf.pretraining.devices import formula_compiler
@@ -60,6 +61,7 @@ def train(
     shape=None,
     same_example=False,  # every example is the first one, with a label for its pair
     peak=0.02,
+    kind="lamb",
     large=formulas.LARGE,  # from which formulas are compiled; the arrays have a few hundred elements
     parallel_parts=1,
     **step,
@@ -72,8 +74,12 @@ def train(
     config = AlbertConfig(**{**CONFIG.to_dict(), **(shape or {}), "hidden_dropout_prob": dropout})
     with devices.scope():
         model = AlbertPretrainer(config, seed=1, remat=remat, scan_layers=scan_layers, dtype=dtype)
-        optimizer = Lamb(WarmupPolynomialDecay(peak, 30, 5))
+        optimizer = {"lamb": Lamb, "adamw": AdamW}[kind](WarmupPolynomialDecay(peak, 30, 5))
         optimizer.build(model.trainable_variables)
+        rng = np.random.default_rng(1)
+        for variable in model.trainable_variables:
+            if np.ptp(variable.numpy()):  # drawn, and by each backend in its own way
+                variable.assign(rng.normal(0, 0.02, variable.shape))
 
     def batches(context):
         dataset = tf.data.Dataset.from_tensor_slices(data).repeat()
@@ -102,7 +108,12 @@ def main(flags: str, options: str) -> None:
     settings = PretrainingFlags("", "", do_train=True, **json.loads(flags))
     start_backend(settings)
     devices = make_devices(settings)
-    print(json.dumps([train(devices, **each) for each in json.loads(options)]))
+    results = []
+    for each in json.loads(options):
+        number = each.pop("devices", devices.replicas)
+        of_each = devices if number == devices.replicas else type(devices)(list(devices.mesh.devices[:number]))
+        results.append(train(of_each, **each))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":
