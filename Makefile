@@ -11,7 +11,7 @@ BIN = $(VENV)/bin
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
-	$(BIN)/python -m examples.demo --output=$(DEMO) $(if $(TEXT),--text="$(TEXT)")
+	$(BIN)/python -m examples.demo --output=$(DEMO) $(if $(TEXT),--text="$(TEXT)") $(if $(BACKEND),--backend=$(BACKEND))
 
 # In parts, each in new processes, because TensorFlow never frees the memory of what a process has traced.
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=25 $(SELECT)

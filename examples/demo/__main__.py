@@ -2,6 +2,7 @@
 
     make demo                          # on the docstrings of the installed packages
     make demo TEXT=path/to/files       # on your own .txt and .md files
+    make demo BACKEND=jax              # trained with JAX, after pip install '.[jax]'
 
 Steps 2 to 5 run the `albert` commands that they print.
 docs/demo.md shows the output of a run on 2 CPU cores without a GPU.
@@ -11,6 +12,7 @@ import itertools
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -29,6 +31,7 @@ from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 from examples.demo.corpus import Corpus, read_user_text, write_corpus
 from examples.demo.docstrings import docstring_documents
 
+ROOT = Path(__file__).resolve().parents[2]
 MARKER = "demo.json"
 # A small model leaves the plateau of frequent pieces much sooner on short sequences (docs/pretrain.md).
 SHORT, LONG = 32, 128  # T of the two phases
@@ -69,7 +72,12 @@ app = App(
 
 @app.default
 def demo(
-    *, output: Path, text: Path | None = None, steps: int | None = None, masking: Masking = "dynamic"
+    *,
+    output: Path,
+    text: Path | None = None,
+    steps: int | None = None,
+    masking: Masking = "dynamic",
+    backend: Literal["tensorflow", "jax"] = "tensorflow",
 ) -> None:
     """Train a small model from text to filled-in masks, in one folder.
 
@@ -83,6 +91,7 @@ def demo(
       steps: the number of training steps. Default: 3,500, fewer for little text.
       masking: "dynamic" draws pairs and masks anew in every epoch; "static" draws them once, so that a model
         memorizes little text sooner.
+      backend: what computes the training; "jax" is installed with `pip install '.[jax]'`.
     """
     began = time.monotonic()
     if steps is not None and steps < len(MOST_STEPS):  # one for each length
@@ -104,7 +113,7 @@ def demo(
     say(3, f"Examples: {TRAINING_EXAMPLES[masking]}; held-out pairs")
     for T in (SHORT, LONG):
         prepare(paths, corpus, T, masking)
-    pretrain(paths, vocab_size, steps)
+    pretrain(paths, vocab_size, steps, backend)
     report_evaluation(paths)
     say(5, "SavedModel")
     albert("export", kind="fill-mask", model_dir=paths.run, output=paths.saved_model)
@@ -240,7 +249,7 @@ def count_tokens(paths: Paths) -> int:
     return manifest.counts.tokens
 
 
-def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:
+def pretrain(paths: Paths, vocab_size: int, steps: int | None, backend: str) -> None:
     """Trains on short sequences first, then on long ones, with one learning-rate schedule."""
     tokens = count_tokens(paths)
     steps_of = phase_steps(tokens, steps)
@@ -273,6 +282,7 @@ def pretrain(paths: Paths, vocab_size: int, steps: int | None) -> None:
         save_checkpoints_steps=LOGS_PER_EVALUATION * log_steps,
         log_steps=log_steps,
         max_eval_steps=1000,
+        **({"backend": backend} if backend == "jax" else {}),
     )
 
 
@@ -304,14 +314,20 @@ def make_config(vocab_size: int, dropout: float) -> AlbertConfig:
 
 
 def albert(command: str, **flags) -> None:
-    """Runs an `albert` command in this process after printing it; a failure ends the demo."""
+    """Runs an `albert` command after printing it; a failure ends the demo.
+
+    It runs in this process, unless it needs another backend than Keras has started with.
+    """
     words = [
         f"--{name}" if value is True else f"--{name}={value}"
         for name, values in flags.items()
         for value in (values if isinstance(values, list) else [values])
     ]
     console.print(f"$ albert {command} {shlex.join(words)}", style="cyan", markup=False)
-    status = cli.main([command, *words])
+    if "backend" in flags:
+        status = subprocess.run([sys.executable, ROOT / "run_pretraining.py", *words], check=False).returncode
+    else:
+        status = cli.main([command, *words])
     if status:
         sys.exit(status)
 
