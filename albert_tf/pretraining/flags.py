@@ -59,7 +59,7 @@ class PretrainingFlags(DeviceFlags):
       log_steps: number of steps between lines in metrics.jsonl; every checkpoint adds a line, too.
       seed: seed of the initial weights, the order of examples and dropout.
       jit_compile: compile the training step with XLA. "auto" compiles on GPUs, where it is faster, and not on
-        CPUs; TPUs always compile.
+        CPUs; TPUs and JAX always compile.
       spike_factor: a logged loss above this factor times the median of the last 20 good ones counts as a spike.
       spike_intervals: number of logged spikes in a row after which the run rolls back to the weights of the last
         good checkpoint.
@@ -123,6 +123,11 @@ class PretrainingFlags(DeviceFlags):
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")
         self.check_devices()
+        if self.uses_jax and self.jit_compile == "off":
+            raise InputError(
+                "--jit_compile=off is for --backend=tensorflow, since JAX compiles every step. Received it with "
+                "--backend=jax; omit it."
+            )
         if not self.spike_factor > 1:
             raise InputError(f"--spike_factor must be above 1. Received {self.spike_factor}.")
         if not -(1 << 63) <= self.seed < 1 << 63:
