@@ -32,9 +32,9 @@ class TensorFlowDevices:
         self.is_cpu = not (self.is_tpu or tf.config.list_physical_devices("GPU"))
         self.processes, self.is_chief = 1, True
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            resolver = strategy.cluster_resolver
-            jobs = resolver.cluster_spec().jobs
-            self.processes = resolver.cluster_spec().num_tasks("worker") + ("chief" in jobs)
+            resolver, cluster = strategy.cluster_resolver, strategy.cluster_resolver.cluster_spec()
+            jobs = cluster.jobs
+            self.processes = sum(map(cluster.num_tasks, jobs))
             self.is_chief = resolver.task_type == "chief" or ("chief" not in jobs and resolver.task_id == 0)
 
     def scope(self) -> contextlib.AbstractContextManager:
