@@ -21,7 +21,7 @@ _GROUPS: Mapping[str, str] = {
     "Model": "dropout classifier_dropout freeze_encoder lora_rank init_adapters init_optimizer "
     "init_from_group0 resize_positions",
     "Optimization": "num_train_steps num_train_epochs train_batch_size learning_rate num_warmup_steps "
-    "start_warmup_step optimizer poly_power layer_decay ema_decay class_weights seed seeds "
+    "num_decay_steps start_warmup_step optimizer poly_power layer_decay ema_decay class_weights seed seeds "
     "early_stopping_patience spike_factor spike_intervals max_rollbacks",
     "Evaluation": "eval_batch_size max_eval_steps max_answer_length n_best_size start_n_top end_n_top "
     "speed_sizes speed_workers",

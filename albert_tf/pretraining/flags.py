@@ -51,6 +51,9 @@ class PretrainingFlags(DeviceFlags):
       num_train_steps: number of training steps in the whole run. Default: the paper's 125,000.
       num_warmup_steps: number of steps during which the learning rate rises linearly to its peak. Default: the
         paper's 3,125, but at most a tenth of the run.
+      num_decay_steps: number of steps at the end of the run during which the learning rate falls to 0. Until then
+        it stays at its peak, and the checkpoint of the last such step is always kept: a longer run can go on from
+        it, with --init_checkpoint and --init_optimizer. Default: all steps, as in the paper.
       start_warmup_step: step at which the warm-up begins; set it in a run that continues another at a new
         learning rate.
       save_checkpoints_steps: number of steps between checkpoints.
@@ -93,6 +96,7 @@ class PretrainingFlags(DeviceFlags):
     poly_power: float = 1.0
     num_train_steps: int | None = None
     num_warmup_steps: int | None = None
+    num_decay_steps: int | None = None
     start_warmup_step: int = 0
     save_checkpoints_steps: int = 5000
     keep_checkpoint_max: int = 5
@@ -150,6 +154,7 @@ _AT_LEAST_ONE = (
     "train_batch_size",
     "eval_batch_size",
     "num_train_steps",
+    "num_decay_steps",
     "save_checkpoints_steps",
     "keep_checkpoint_max",
     "max_eval_steps",

@@ -75,6 +75,7 @@ class PretrainingPlan(PretrainingFlags):
             self.num_warmup_steps,
             self.poly_power,
             self.start_warmup_step,
+            self.num_decay_steps,
         )
 
 
@@ -108,6 +109,11 @@ def complete(flags: PretrainingFlags, config: AlbertConfig, data: tuple[PhaseDat
             "--phase, --eval_file). Received it without; add both."
         )
     longest, steps = max(phases, key=lambda phase: phase.max_seq_length), phases[-1].end_step
+    if (flags.num_decay_steps or 0) > steps:
+        raise InputError(
+            "--num_decay_steps must be at most the number of training steps. Received "
+            f"{flags.num_decay_steps} of {steps}."
+        )
     warmup = min(_PAPER_WARMUP, steps // 10) if flags.num_warmup_steps is None else flags.num_warmup_steps
     resolved = {
         "backend": flags.chosen_backend,
@@ -127,7 +133,12 @@ def complete(flags: PretrainingFlags, config: AlbertConfig, data: tuple[PhaseDat
         data=data,
         manifest=manifest,
         vocabulary=_find_vocabulary(flags, manifest),
-        timetable=Timetable(flags.log_steps, flags.save_checkpoints_steps, ends),
+        timetable=Timetable(
+            flags.log_steps,
+            flags.save_checkpoints_steps,
+            ends,
+            kept=[steps - flags.num_decay_steps] if flags.num_decay_steps else [],
+        ),
     )
     return dataclasses.replace(plan, notes=tuple(_notes(flags, plan))) if plan.do_train else plan
 

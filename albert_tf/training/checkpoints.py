@@ -1,7 +1,7 @@
 """The checkpoints of a run, pretraining or fine-tuning: saved, and restored bit for bit."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import keras
@@ -38,6 +38,7 @@ class RunCheckpoints:
       optimizer: built for the model's trainable variables.
       keep: the number of checkpoints to keep; older ones are deleted, but never the last good one and the one
         with the best held-out loss.
+      kept: steps whose checkpoints are not deleted either.
       content: gives the variables of model and optimizer the names under which a checkpoint stores them.
     """
 
@@ -47,10 +48,11 @@ class RunCheckpoints:
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         keep: int = 5,
+        kept: Sequence[int] = (),
         content: Content = by_name,
     ):
         self._run, self._folder = run, run / CHECKPOINTS
-        self._optimizer, self._keep = optimizer, keep
+        self._optimizer, self._keep, self._kept = optimizer, keep, kept
         self._values = StoredValues(weights=content(model.variables), optimizer=content(optimizer.variables))
         self._last_good = -1
 
@@ -65,7 +67,7 @@ class RunCheckpoints:
         prefix = write_checkpoint(self._values.checkpoint(), self._folder, self.step, good=good)
         if good:
             self._last_good = self.step
-        prune(self._folder, self._keep, needed=[self._last_good, read_best_step(self._run)])
+        prune(self._folder, self._keep, needed=[self._last_good, read_best_step(self._run), *self._kept])
         return prefix
 
     def record_best(self, step: int, held_out_loss: float) -> None:

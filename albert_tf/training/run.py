@@ -34,11 +34,13 @@ class Timetable:
       log_steps: steps between logged ones.
       save_steps: steps between checkpoints, each of which is evaluated.
       ends: the last step of each phase.
+      kept: steps whose checkpoints are saved, too, and never deleted.
     """
 
     log_steps: int
     save_steps: int
     ends: Sequence[int]
+    kept: Sequence[int] = ()
 
     @property
     def num_train_steps(self) -> int:
@@ -54,13 +56,12 @@ class Timetable:
 
         Checkpoints are logged too, so that the means of a resumed run cover the same steps.
         """
-        return min(
-            self.phase_end(step), *((step // each + 1) * each for each in (self.log_steps, self.save_steps))
-        )
+        multiples = ((step // each + 1) * each for each in (self.log_steps, self.save_steps))
+        return min(self.phase_end(step), *multiples, *(kept for kept in self.kept if kept > step))
 
     def is_saved(self, step: int) -> bool:
         """Whether the run saves and evaluates a checkpoint of a step."""
-        return step % self.save_steps == 0 or step in self.ends
+        return step % self.save_steps == 0 or step in (*self.ends, *self.kept)
 
 
 class Run:
@@ -106,7 +107,9 @@ class Run:
         self._place = place or RunPlace(folder)
         self.folder, self.model, self.optimizer, self.devices = folder, model, optimizer, devices
         self.timetable, self.is_chief = timetable, devices.is_chief
-        self.checkpoints = RunCheckpoints(folder, model, optimizer, keep, content=content)
+        self.checkpoints = RunCheckpoints(
+            folder, model, optimizer, keep, kept=timetable.kept, content=content
+        )
         self.step = self.checkpoints.restore_latest()
         check_agreement(
             devices,

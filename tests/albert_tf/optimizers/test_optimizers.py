@@ -113,6 +113,13 @@ def test_schedule_equals_the_oracle(power, start):
     assert float(schedule(100)) == 0
 
 
+def test_a_decay_at_the_end():
+    schedule = WarmupPolynomialDecay(0.5, 100, 10, 2.0, num_decay_steps=20)
+    expected = {0: 0, 9: 0.45, 10: 0.5, 80: 0.5, 81: 0.5 * 0.95**2, 90: 0.125, 100: 0, 150: 0}
+    assert {step: float(schedule(step)) for step in expected} == pytest.approx(expected)
+    assert WarmupPolynomialDecay.from_config(schedule.get_config())(90) == schedule(90)
+
+
 def test_schedule_without_warmup_starts_at_the_peak():
     assert float(WarmupPolynomialDecay(0.5, 10)(0)) == 0.5
     assert float(WarmupPolynomialDecay(0.5, num_train_steps=1)(0)) == 0.5

@@ -111,7 +111,9 @@ def main(flags: str, options: str) -> None:
     results = []
     for each in json.loads(options):
         number = each.pop("devices", devices.replicas)
-        of_each = devices if number == devices.replicas else type(devices)(list(devices.mesh.devices[:number]))
+        of_each = (
+            devices if number == devices.replicas else type(devices)(list(devices.mesh.devices[:number]))
+        )
         results.append(train(of_each, **each))
     print(json.dumps(results))
 

@@ -253,6 +253,20 @@ def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
     assert steps_in(run / "checkpoints") == [16, 12]
 
 
+@pytest.mark.very_slow
+def test_a_run_with_a_decay_at_the_end_can_be_prolonged(pretraining_files, tmp_path, capfd):
+    """From the checkpoint before the decay, which is kept, as if it had been longer from the start."""
+    short, prolonged, long = (tmp_path / name for name in ("short", "prolonged", "long"))
+    flags = {"num_decay_steps": 5, "num_warmup_steps": 2, "keep_checkpoint_max": 1, "learning_rate": 0.01}
+    assert cli.main(pretraining_files.flags(short, **flags)) == 0
+    assert min(steps_in(short / "checkpoints")) == 7
+    start = {"init_checkpoint": short / "checkpoints" / "ckpt-7", "init_optimizer": True}
+    assert cli.main(pretraining_files.flags(prolonged, **flags, **start, num_train_steps=18)) == 0
+    assert cli.main(pretraining_files.flags(long, **flags, num_train_steps=18)) == 0
+    assert_same_run(prolonged, long)
+    assert "Received 5 of 4." in refused(capfd, *pretraining_files.flags(long, **flags, num_train_steps=4))
+
+
 @pytest.mark.slow
 def test_the_sizes_come_from_the_run_or_the_checkpoint(finished, pretraining_files, tmp_path, capsys):
     run, flags = tmp_path / "run", {"albert_config_file": None}

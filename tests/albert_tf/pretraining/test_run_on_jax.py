@@ -24,7 +24,12 @@ def run_on_jax(pretraining_files, run: Path, **flags) -> str:
 
 def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
     # The same schedule whatever the number of steps.
-    flags = {"num_devices": 2, "gradient_accumulation_steps": 2, "num_warmup_steps": 100, "learning_rate": 0.1}
+    flags = {
+        "num_devices": 2,
+        "gradient_accumulation_steps": 2,
+        "num_warmup_steps": 100,
+        "learning_rate": 0.1,
+    }
     run_on_jax(pretraining_files, tmp_path / "whole", **flags)
     for steps in (8, 12):
         said = run_on_jax(pretraining_files, tmp_path / "halves", **flags, num_train_steps=steps)
