@@ -34,9 +34,9 @@ test-all: lint stores test-parts
 test-parts: test-data test-model test-training test-tasks test-formats test-export-run test-encoder-exports \
 	test-exports test-rest
 
-# Servers of object stores.
+# Servers of object stores, and experiment trackers.
 stores: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[stores,mlflow,wandb]'
 
 # All tests that take less than a second: three minutes on two cores.
 test-fast: SELECT = -m "not slow and not very_slow"

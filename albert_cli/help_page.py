@@ -28,7 +28,7 @@ _GROUPS: Mapping[str, str] = {
     "Devices and memory": "mixed_precision gradient_accumulation_steps remat backend num_devices strategy tpu "
     "coordinator_address num_processes process_id deterministic_ops jit_compile scan_layers workers cluster "
     "runner pipeline_options",
-    "Logging and checkpoints": "log_steps save_checkpoints_steps keep_checkpoint_max iterations_per_loop",
+    "Logging and checkpoints": "log_steps log_to save_checkpoints_steps keep_checkpoint_max iterations_per_loop",
 }
 _PLACES = {
     name: (title, place) for title, names in _GROUPS.items() for place, name in enumerate(names.split())

@@ -6,7 +6,7 @@ from typing import Literal
 from albert_tf.checkpoints.sources import names_in
 from albert_tf.config import ResizePositions
 from albert_tf.tasks.columns import LABEL_SEPARATOR, Columns
-from albert_tf.training.device_flags import DeviceFlags
+from albert_tf.training.device_flags import DeviceFlags, Tracker
 from data_prep.errors import InputError, check_at_least
 from data_prep.files import check_local
 
@@ -119,6 +119,8 @@ class FinetuningFlags(DeviceFlags):
       save_checkpoints_steps: number of steps between checkpoints and evaluations. Default: a twentieth of the
         run, at most 1000.
       log_steps: number of steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.
+      log_to: experiment tracker that gets a copy of metrics.jsonl and the settings; its own environment variables
+        say where it is, such as MLFLOW_TRACKING_URI.
       early_stopping_patience: stop after this many evaluations in a row without a new best result. Default:
         train to the end.
       strict: stop at unusable rows, instead of warning about them.
@@ -172,6 +174,7 @@ class FinetuningFlags(DeviceFlags):
     pad_to_max_length: bool = False
     save_checkpoints_steps: int | None = None
     log_steps: int | None = None
+    log_to: Tracker | None = None
     early_stopping_patience: int | None = None
     strict: bool = False
 

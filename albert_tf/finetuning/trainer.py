@@ -62,7 +62,17 @@ def train_seed(
         )
         optimizer.build(model.trainable_variables)
     timetable = Timetable(plan.log_steps, plan.save_checkpoints_steps, [plan.num_train_steps])
-    run = Run(folder.path, model, optimizer, devices, timetable, keep=_KEPT, content=by_position, place=place)
+    run = Run(
+        folder.path,
+        model,
+        optimizer,
+        devices,
+        timetable,
+        keep=_KEPT,
+        content=by_position,
+        place=place,
+        log_to=plan.log_to,
+    )
     metric = f"eval_{plan.definition.main_metric}"
     held_out = HeldOut(run.lines if evaluate else [], metric, plan.early_stopping_patience)
 

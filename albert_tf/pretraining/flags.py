@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from albert_tf.config import ResizePositions
-from albert_tf.training.device_flags import DeviceFlags
+from albert_tf.training.device_flags import DeviceFlags, Tracker
 from data_prep.errors import InputError, check_at_least
 
 
@@ -60,6 +60,8 @@ class PretrainingFlags(DeviceFlags):
       keep_checkpoint_max: number of checkpoints to keep.
       max_eval_steps: maximum number of batches per evaluation.
       log_steps: number of steps between lines in metrics.jsonl; every checkpoint adds a line, too.
+      log_to: experiment tracker that gets a copy of metrics.jsonl and the settings; its own environment variables
+        say where it is, such as MLFLOW_TRACKING_URI.
       seed: seed of the initial weights, the order of examples and dropout.
       jit_compile: compile the training step with XLA. "auto" compiles on GPUs, where it is faster, and not on
         CPUs; TPUs and JAX always compile.
@@ -102,6 +104,7 @@ class PretrainingFlags(DeviceFlags):
     keep_checkpoint_max: int = 5
     max_eval_steps: int = 100
     log_steps: int = 100
+    log_to: Tracker | None = None
     seed: int = 12345
     jit_compile: Literal["auto", "on", "off"] = "auto"
     spike_factor: float = 1.3

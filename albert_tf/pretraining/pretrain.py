@@ -112,6 +112,7 @@ class Pretraining:
             plan.timetable,
             keep=plan.keep_checkpoint_max,
             place=self._place,
+            log_to=plan.log_to,
         )
         if self.run.step:
             source = plan.init_checkpoint if is_new else f"the run in {plan.folder}"

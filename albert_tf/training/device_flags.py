@@ -9,6 +9,7 @@ from typing import Literal
 from albert_tf.config import Remat
 from data_prep.errors import InputError, check_at_least
 
+Tracker = Literal["mlflow", "wandb"]  # of albert_tf/training/trackers.py
 NOT_STORED = {"stored": False}  # the metadata of a plan's field that settings.json does not hold
 
 

@@ -15,6 +15,7 @@ import keras
 from albert_tf.checkpoints.checkpoint_files import steps_in
 from albert_tf.checkpoints.run_files import CHECKPOINTS, read_metrics
 from albert_tf.training.checkpoints import Content, RunCheckpoints
+from albert_tf.training.device_flags import Tracker
 from albert_tf.training.devices import Devices, check_agreement
 from albert_tf.training.guard import Guard
 from albert_tf.training.held_out import MEMORIZATION, HeldOut
@@ -23,6 +24,7 @@ from albert_tf.training.run_lock import locked_folder
 from albert_tf.training.run_log import RunLog, TrainingProgress, Wording
 from albert_tf.training.run_place import RunPlace
 from albert_tf.training.step_loop import StepLoop
+from albert_tf.training.trackers import tracked
 from albert_tf.training.weights import by_name
 
 
@@ -78,6 +80,7 @@ class Run:
       keep: the number of checkpoints to keep.
       content: as in `RunCheckpoints`.
       place: where the run is kept. Default: in the folder.
+      log_to: the tracker that gets a copy of the log.
 
     Attributes:
       step: the steps taken.
@@ -103,8 +106,9 @@ class Run:
         keep: int,
         content: Content = by_name,
         place: RunPlace | None = None,
+        log_to: Tracker | None = None,
     ):
-        self._place = place or RunPlace(folder)
+        self._place, self._log_to = place or RunPlace(folder), log_to
         self.folder, self.model, self.optimizer, self.devices = folder, model, optimizer, devices
         self.timetable, self.is_chief = timetable, devices.is_chief
         self.checkpoints = RunCheckpoints(
@@ -147,7 +151,8 @@ class Run:
         total = self.timetable.num_train_steps if trains else self.step
         with contextlib.ExitStack() as stack, TrainingProgress(total, self.step, wording) as self._progress:
             folder = self.folder if self.is_chief else stack.enter_context(tempfile.TemporaryDirectory())
-            self._log = RunLog(Path(folder), self.step if trains else None)
+            tracker = stack.enter_context(tracked(self._log_to if self.is_chief else None, self.folder))
+            self._log = RunLog(Path(folder), self.step if trains else None, tracker)
             yield
 
     def say(self, line: str) -> None:

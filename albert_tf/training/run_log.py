@@ -10,6 +10,7 @@ import tensorflow as tf
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from albert_tf.checkpoints.run_files import METRICS_FILE, read_metrics
+from albert_tf.training.trackers import Log
 from data_prep.console import open_console
 from data_prep.files import write_text
 
@@ -23,10 +24,11 @@ class RunLog:
       run: the run's folder.
       start_step: the step that training starts or resumes at. Later lines, from an interrupted run, are
         dropped, since their steps are taken again. None, for an evaluation alone, keeps all lines.
+      tracked: gets each step and its values, too.
     """
 
-    def __init__(self, run: Path, start_step: int | None):
-        self._path = run / METRICS_FILE
+    def __init__(self, run: Path, start_step: int | None, tracked: Log):
+        self._path, self._tracked = run / METRICS_FILE, tracked
         if self._path.exists():
             lines = read_metrics(run)  # without a last one that is incomplete
             kept = [line for line in lines if start_step is None or line["step"] <= start_step]
@@ -41,6 +43,7 @@ class RunLog:
             for name, value in values.items():
                 tf.summary.scalar(name, value)
         self._events.flush()
+        self._tracked(step, values)
 
 
 @dataclass(frozen=True)
