@@ -11,7 +11,7 @@ _OTHER = "Other"
 _GROUPS: Mapping[str, str] = {
     "Common": "task scale input_file output_file output_prefix data_dir train_file dev_file test_file "
     "albert_config_file init_checkpoint model_dir output_dir output do_train do_eval do_predict eval_file "
-    "heldout_file spm_model_file",
+    "old_eval_file heldout_file spm_model_file",
     "Data": "phase input_weights input_exponent input_format language text_field column_names "
     "label_separator label_order vocab_file do_lower_case vocab_size max_seq_length "
     "max_predictions_per_seq masking sentence_objective dupe_factor masked_lm_prob ngram "

@@ -55,6 +55,7 @@ def _evaluation(step: int, metrics: dict[str, float]) -> str:
     return (
         f"held out at step {step}: loss {loss:.3f}  MLM {masked_lm:.3f}  SOP {order:.3f}"
         f"  on {metrics['eval_examples']:,} examples"
+        + (f"; old text: loss {metrics['eval_old_loss']:.3f}" if "eval_old_loss" in metrics else "")
     )
 
 

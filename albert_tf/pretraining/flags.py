@@ -25,6 +25,8 @@ class PretrainingFlags(DeviceFlags):
         (the share that it has in the files) to 0 (equal shares).
       eval_file: TFRecord files to evaluate on, prepared from documents that are not in --input_file; globs and
         commas are allowed.
+      old_eval_file: TFRecord files of held-out text like that which --init_checkpoint was trained on, to see what
+        the model forgets: every evaluation logs its loss as eval_old_loss, which decides nothing.
       phase: one phase of a run that trains on several sequence lengths; give the flag once per phase, short
         sequences first, in place of --input_file, --eval_file and --num_train_steps. For example:
         --phase='input_file=data32/train.tfrecord* eval_file=data32/heldout.tfrecord num_train_steps=4000
@@ -84,6 +86,7 @@ class PretrainingFlags(DeviceFlags):
     input_weights: str | None = None
     input_exponent: float | None = None
     eval_file: str | None = None
+    old_eval_file: str | None = None
     phase: tuple[str, ...] = ()
     spm_model_file: str | None = None
     init_checkpoint: str | None = None

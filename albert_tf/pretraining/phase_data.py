@@ -28,11 +28,13 @@ class PhaseData:
       phase: the phase.
       train: its training files.
       heldout: its evaluation files, None without.
+      old: evaluation files of text that --init_checkpoint was trained on, None without.
     """
 
     phase: Phase
     train: ExampleFiles
     heldout: ExampleFiles | None
+    old: ExampleFiles | None = None
 
     def train_batches(self, devices: Devices, start_step: int, seed: int):
         """Endless batches for the training step, starting with the one for step `start_step` + 1 of the run.
@@ -66,15 +68,13 @@ class PhaseData:
         drawn = count_drawn_sets(_wrapped(seed + phase.start_step), places, shares)
         return {f"input_share_{n}": count / len(places) for n, count in enumerate(drawn.tolist(), start=1)}
 
-    def eval_batches(self, devices: Devices, batch_size: int):
-        """All evaluation batches once, always the same on any number of hosts and replicas.
+    def eval_batches(self, files: ExampleFiles, devices: Devices, batch_size: int):
+        """All batches of evaluation files once, always the same on any number of hosts and replicas.
 
         The last batch, and every batch if `batch_size` is not a multiple of the number of replicas, is padded
         with rows that do not count.
         """
-        assert self.heldout, "there is no --eval_file"
-        files, replicas = self.heldout, devices.replicas
-        batch_size = at_most(files.num_examples, batch_size, replicas)
+        batch_size = at_most(files.num_examples, batch_size, devices.replicas)
         return devices.divide(
             lambda: pretraining_dataset(files, batch_size=batch_size, repeat=False), batch_size
         )
@@ -117,25 +117,28 @@ def _read_phase(
         max_predictions_per_seq=flags.max_predictions_per_seq,
     ).mixed(mixture, corpora)
     heldout = ExampleFiles.read(eval_paths, **sizes) if eval_paths else None
+    old = ExampleFiles.read(expand_files(flags.old_eval_file), **sizes) if flags.old_eval_file else None
+    if old:
+        _check_one_vocabulary("Training files and --old_eval_file", train, old)
     if heldout:
         _check_same_lengths(train, heldout)
         _check_one_vocabulary("Training and evaluation files", train, heldout)
-    T = train.max_seq_length
-    if T > config.max_position_embeddings:
+    longest = max((files for files in (train, old) if files), key=lambda files: files.max_seq_length)
+    if (T := longest.max_seq_length) > config.max_position_embeddings:
         raise InputError(
             f"`max_position_embeddings` must be at least the length of the examples. Received {T} tokens in "
-            f"{train.paths[0]} and {config.max_position_embeddings} in the model's configuration."
+            f"{longest.paths[0]} and {config.max_position_embeddings} in the model's configuration."
         )
     shares = flags.gradient_accumulation_steps * (flags.num_devices or 1)
     phase = Phase(
         **{**values, "train_batch_size": at_most(train.num_examples, values["train_batch_size"], shares)},
-        max_seq_length=T,
+        max_seq_length=train.max_seq_length,
         max_predictions_per_seq=train.max_predictions_per_seq,
         start_step=start_step,
         num_examples=train.num_examples,
         num_bytes=train.num_bytes,
     )
-    return PhaseData(phase, train, heldout)
+    return PhaseData(phase, train, heldout, old)
 
 
 def _check_apart(train_paths: list[Path], eval_paths: list[Path]) -> None:

@@ -30,6 +30,7 @@ from albert_tf.training.run_place import RunPlace, run_place
 from albert_tf.training.step_loop import StepLoop, iterations_per_loop
 from albert_tf.training.weights import tile_from
 from data_prep.errors import InputError
+from data_prep.reading.example_files import ExampleFiles
 
 
 def pretrain(flags: PretrainingFlags) -> None:
@@ -218,9 +219,17 @@ class Pretraining:
         data = next((each for each in plan.data if step <= each.phase.end_step), plan.data[-1])
         if not (plan.do_eval and data.heldout):
             return {}
-        batches = data.eval_batches(self._devices, plan.eval_batch_size)
-        watched = self._preemption.watched(batches, step)
-        return {**self._eval_step.metrics(watched, plan.max_eval_steps), **self._label(data.phase)}
+        old = self._measure(data, data.old, step) if data.old else {}
+        return {
+            **self._measure(data, data.heldout, step),
+            **{f"eval_old_{name.removeprefix('eval_')}": value for name, value in old.items()},
+            **self._label(data.phase),
+        }
+
+    def _measure(self, data: PhaseData, files: ExampleFiles, step: int) -> dict[str, float]:
+        """The metrics of the weights of `step` on the files of a phase."""
+        batches = data.eval_batches(files, self._devices, self._plan.eval_batch_size)
+        return self._eval_step.metrics(self._preemption.watched(batches, step), self._plan.max_eval_steps)
 
     def _label(self, phase: Phase) -> dict[str, float]:
         """What the lines of metrics.jsonl also hold if there are several phases."""

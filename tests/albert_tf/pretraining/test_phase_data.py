@@ -23,7 +23,7 @@ def test_evaluation_batches_are_padded_with_rows_that_do_not_count(pretraining_f
         eval_batch_size=7,
     )
     (data,) = read_phases(flags, AlbertConfig.from_json_file(pretraining_files.albert_config_file))
-    batches = list(data.eval_batches(TensorFlowDevices(), flags.eval_batch_size))
+    batches = list(data.eval_batches(data.heldout, TensorFlowDevices(), flags.eval_batch_size))
     assert {values.shape[0] for batch in batches for values in batch.values()} == {7}
     rows = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     real = rows["input_mask"].any(axis=1)
@@ -47,7 +47,7 @@ def test_no_batch_is_larger_than_the_data(pretraining_files):
     )
     (data,) = read_phases(flags, config)
     assert 0 <= data.phase.train_batch_size - data.phase.num_examples < 4
-    (batch,) = data.eval_batches(TensorFlowDevices(), flags.eval_batch_size)
+    (batch,) = data.eval_batches(data.heldout, TensorFlowDevices(), flags.eval_batch_size)
     assert batch["input_mask"].numpy().any(axis=1).all()  # no padding
 
 

@@ -254,6 +254,17 @@ def test_the_start_of_a_continued_run_may_be_its_best_checkpoint(
 
 
 @pytest.mark.very_slow
+def test_what_a_model_forgets(finished, pretraining_files, tmp_path, capfd):
+    """The old text is evaluated like the new one, and decides nothing."""
+    flags = {"init_checkpoint": finished, "old_eval_file": pretraining_files.heldout, "num_train_steps": 4}
+    assert cli.main(pretraining_files.flags(tmp_path / "run", **flags)) == 0
+    (line,) = [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
+    old = {name.replace("eval_old_", "eval_"): value for name, value in line.items() if "eval_old" in name}
+    assert old and old == {name: line[name] for name in old}
+    assert f"; old text: loss {line['eval_loss']:.3f}" in capfd.readouterr().err
+
+
+@pytest.mark.very_slow
 def test_a_run_with_a_decay_at_the_end_can_be_prolonged(pretraining_files, tmp_path, capfd):
     """From the checkpoint before the decay, which is kept, as if it had been longer from the start."""
     short, prolonged, long = (tmp_path / name for name in ("short", "prolonged", "long"))
