@@ -91,10 +91,10 @@ def test_sigterm_during_the_last_steps(pretraining_files, tmp_path, monkeypatch)
     """The state is saved; the resumed run only evaluates."""
     run, take_steps = tmp_path / "run", StepLoop.run
 
-    def interrupted(loop, start, target):
+    def interrupted(loop, start, target, stops):
         if target == 12:
-            loop._session.preemption.received = signal.SIGTERM
-        return take_steps(loop, start, target)
+            signal.raise_signal(signal.SIGTERM)
+        return take_steps(loop, start, target, stops)
 
     with monkeypatch.context() as patched:
         patched.setattr(StepLoop, "run", interrupted)

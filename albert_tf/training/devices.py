@@ -14,6 +14,9 @@ from albert_tf.training.device_flags import DeviceFlags
 from albert_tf.training.steps import Objective, OptimizerStep
 from data_prep.errors import InputError
 
+# What TensorFlow raises in a worker when another one has stopped, and when gs:// fails (`as_input_errors`).
+WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+
 
 class Devices(Protocol):
     """What training needs of its devices, on either backend.
@@ -121,7 +124,13 @@ def make_devices(settings: DeviceFlags) -> Devices:
 
 def check_agreement(devices: Devices, value: int, message: str) -> None:
     """Raises InputError with `message` in every process unless all have the same value. All must call it."""
-    if devices.processes > 1 and len(set(devices.all_values(value))) > 1:
+    try:
+        values = set(devices.all_values(value))
+    except WORKER_LOST:
+        raise InputError(
+            "All workers must start together, but another one stopped. Look at its output."
+        ) from None
+    if len(values) > 1:
         raise InputError(message)
 
 

@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.checkpoint_files import steps_in
 from albert_tf.checkpoints.run_files import CHECKPOINTS
-from albert_tf.training.devices import Devices
-from albert_tf.training.tensorflow_devices import WORKER_LOST
+from albert_tf.training.devices import WORKER_LOST, Devices
 from data_prep.errors import DiskFullError, InputError, Preempted, disk_full, first_line
 from data_prep.signals import signal_handler
 

@@ -153,6 +153,7 @@ class Run:
             folder = self.folder if self.is_chief else stack.enter_context(tempfile.TemporaryDirectory())
             tracker = stack.enter_context(tracked(self._log_to if self.is_chief else None, self.folder))
             self._log = RunLog(Path(folder), self.step if trains else None, tracker)
+            stack.callback(self._log.close)
             yield
 
     def say(self, line: str) -> None:

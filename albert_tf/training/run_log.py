@@ -45,6 +45,10 @@ class RunLog:
         self._events.flush()
         self._tracked(step, values)
 
+    def close(self) -> None:
+        """Closes the file of events."""
+        self._events.close()
+
 
 @dataclass(frozen=True)
 class Wording:

@@ -18,9 +18,6 @@ from albert_tf.training.steps import Objective
 from albert_tf.training.tensorflow_steps import TensorFlowStep
 from data_prep.errors import InputError, first_line
 
-# What TensorFlow raises in a worker when another one has stopped, and when gs:// fails (`as_input_errors`).
-WORKER_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
-
 
 class TensorFlowDevices:
     """`Devices` (albert_tf/training/devices.py) of a strategy; by default the one under which it is made."""
@@ -52,12 +49,7 @@ class TensorFlowDevices:
     def all_values(self, value: int) -> list[int]:
         if self.processes == 1:
             return [value]
-        try:
-            return [int(each) for each in self._all_values(tf.constant(value, tf.int64))]
-        except WORKER_LOST:
-            raise InputError(
-                "All workers must start together, but another one stopped. Look at its output."
-            ) from None
+        return [int(each) for each in self._all_values(tf.constant(value, tf.int64))]
 
     @functools.cached_property
     def _all_values(self) -> Callable:
