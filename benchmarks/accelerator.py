@@ -3,9 +3,10 @@
     pip install 'jax[cuda12]' keras torch transformers numpy h5py ml_dtypes msgspec cyclopts rich
     python -m benchmarks.accelerator --output=benchmarks/results/accelerator.json
 
-This library runs as Keras on JAX and needs no TensorFlow; unless XLA_FLAGS is set, cuBLAS multiplies. Each library
-runs in its own process, which is stopped (SIGSTOP) except during its turns of a few steps each. A training step is
-forward, backward, clipping and AdamW for both heads; inference is the encoder.
+This library runs on JAX and needs no TensorFlow; unless XLA_FLAGS is set, cuBLAS multiplies. Each library runs in
+its own process, which is stopped (SIGSTOP) except during its turns of a few steps each. A training step is forward,
+backward, clipping and AdamW for both heads: ours is that of `albert pretrain --backend=jax`, and `keras_fit` is that
+of Keras `fit` for our model. Inference is the encoder.
 """
 
 import itertools
@@ -30,7 +31,7 @@ MODELS = {
 # Tokens in a batch, so that a training step of several libraries fits into 80 GB.
 TOKENS = {"base": 32_768, "large": 16_384, "xlarge": 4_096, "xxlarge": 4_096, "tiny": 256}
 _FUNCTIONS = {"training": "training", "inference": "forward"}  # in benchmarks/libraries
-PEERS = (OURS, "hugging_face", "hugging_face_compiled")
+PEERS = (OURS, "keras_fit", "hugging_face", "hugging_face_compiled")
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,15 @@ def measure(
 ) -> dict[str, dict[str, Any]]:
     """Measures all libraries in turns."""
     function, P = _FUNCTIONS[kind], round(0.15 * T)
+    remat = {"remat": settings.remat} if kind == "training" else {}
     known = {
-        OURS: Library(f"ours_on_jax:{function}", {"remat": settings.remat} if kind == "training" else {}),
+        OURS: Library(f"ours_on_jax:{function}", remat),
+        "keras_fit": Library("ours_on_jax:keras_fit", remat),
         "hugging_face": Library(f"hugging_face:{function}", is_other=True),
         "hugging_face_compiled": Library(f"hugging_face:{function}", {"compiled": True}, is_other=True),
     }
-    libraries = {name: known[name] for name in settings.peers}
+    names = [name for name in settings.peers if kind == "training" or name != "keras_fit"]
+    libraries = {name: known[name] for name in names}
     cell = {"config": config.to_dict(), "dtype": dtype, "B": B, "T": T, "P": P}
     turn = {"steps": settings.steps}
     # The second turn may still compile.

@@ -14,11 +14,12 @@ from albert_tf.optimizers import AdamW, Lamb
 from albert_tf.pretraining.devices import check_batches, choose_parallel_parts, step_options
 from albert_tf.pretraining.figures import WORDING, Speed
 from albert_tf.pretraining.flags import PretrainingFlags
+from albert_tf.pretraining.objective import PretrainingObjective
 from albert_tf.pretraining.phase_data import PhaseData
 from albert_tf.pretraining.phases import Phase
 from albert_tf.pretraining.plan import PretrainingPlan, make_plan
 from albert_tf.pretraining.run_folder import notes_on_changes, write_run_folder
-from albert_tf.pretraining.steps import EvalStep, PretrainingObjective, step_metrics, trust_ratios
+from albert_tf.pretraining.steps import EvalStep, step_metrics, trust_ratios
 from albert_tf.training.device_flags import settings_json
 from albert_tf.training.devices import Devices, check_agreement, make_devices, start_backend
 from albert_tf.training.guard import Guard

@@ -1,4 +1,4 @@
-"""The objective of pretraining, and the metrics of its steps and evaluations."""
+"""The metrics of pretraining's steps and evaluations."""
 
 from collections.abc import Callable, Iterable
 
@@ -23,27 +23,6 @@ def step_metrics(sums: dict) -> dict[str, float]:
     if not sums["steps"]:
         return skipped
     return {**pretraining_metrics(sums), "gradient_norm": sums["gradient_norm"] / sums["steps"], **skipped}
-
-
-class PretrainingObjective:
-    """The two losses of pretraining, an `Objective` (albert_tf/training/steps.py)."""
-
-    names = SUMS
-
-    def __init__(self, model: AlbertPretrainer):
-        self.model = model
-
-    def counts(self, batch: dict) -> list:
-        """The numbers of predictions and of pairs."""
-        return [ops.sum(batch["masked_lm_weights"]), ops.sum(batch["sentence_order_weights"])]
-
-    def loss_and_sums(self, batch: dict, counts: list) -> tuple:
-        """The sum of the losses of masked words and of sentence order; the sums in the order of `SUMS`, (7,)."""
-        predictions, pairs = counts
-        sums = pretraining_sums(self.model(batch, training=True), batch, self.model.encoder.kernels)
-        global_counts = {"masked_lm_weight": predictions, "sentence_order_weight": pairs}
-        loss = pretraining_metrics({**sums, **global_counts})["loss"]
-        return loss, ops.stack([sums[name] for name in SUMS])
 
 
 def trust_ratios(optimizer: keras.optimizers.Optimizer) -> dict[str, float]:

@@ -60,7 +60,8 @@ class Replicas:
         sharded = jax.shard_map(
             function, mesh=self.mesh, in_specs=specs, out_specs=PartitionSpec(), check_vma=False
         )
-        return jax.jit(sharded, donate_argnums=donated)
+        shardings = tuple(NamedSharding(self.mesh, spec) for spec in specs)
+        return jax.jit(sharded, in_shardings=shardings, donate_argnums=donated)
 
 
 def all_rows(arrays):

@@ -55,12 +55,13 @@ class JaxStep:
         return dict.fromkeys(self.names, np.float32(0))
 
     def __call__(self, batches: Iterator, steps: int, sums: dict[str, Any]) -> dict[str, Any]:
+        if not steps:
+            self._first = [next(batches)]
+            self._executable(self._first[0])
+            return sums
         state, fixed = self._replicas.copied(self._state), self._replicas.copied([*self._fixed, *self._seeds])
         totals = self._replicas.copy(np.array([sums[name] for name in self.names[:-1]], "float32"))
         waited, ends = sums["input_wait"], list[Future]()
-        if not steps:
-            self._first = [next(batches)]
-            self._executable(state, fixed, totals, self._first[0])
         for _ in range(steps):
             began = time.monotonic()
             batch = self._first.pop() if self._first else next(batches)
@@ -68,17 +69,29 @@ class JaxStep:
                 waited += np.float32(time.monotonic() - max([began, *(end.result() for end in ends[-1:])]))
             for end in ends[:-1]:
                 end.result()  # at most one step waits for another
-            state, totals = self._executable(state, fixed, totals, batch)(state, fixed, totals, batch)
+            state, totals = self._executable(batch)(state, fixed, totals, batch)
             ends = [*ends[-1:], self._watch(_time_when_ready, totals)]
         for variable, value in zip(self._state, state, strict=True):
             variable.assign(value)
         return dict(zip(self.names, [*np.asarray(totals), waited], strict=True))
 
-    def _executable(self, *arguments) -> Callable:
+    def lower(self, batch) -> jax.stages.Lowered:
+        """The step before its compilation, which needs shapes only: neither values nor devices that exist.
+
+        Args:
+          batch: a global batch of arrays, or of `jax.ShapeDtypeStruct`.
+        """
+        totals = np.zeros(len(self.names) - 1, "float32")
+        arguments = self._state, [*self._fixed, *self._seeds], totals, batch
+        return self._step.lower(
+            *jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), arguments)
+        )
+
+    def _executable(self, batch) -> Callable:
         """The step for the shapes of a batch."""
-        shapes = tuple(array.shape for array in jax.tree.leaves(arguments[-1]))
+        shapes = tuple(array.shape for array in jax.tree.leaves(batch))
         if shapes not in self._compiled:
-            self._compiled[shapes] = self._step.lower(*arguments).compile()
+            self._compiled[shapes] = self.lower(batch).compile()
         return self._compiled[shapes]
 
     def _replica_step(self, state: list, fixed: list, totals: jax.Array, batch) -> tuple[list, jax.Array]:

@@ -76,7 +76,7 @@ def make_training_step(
     from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_metrics
     from albert_tf.optimizers import Lamb
     from albert_tf.pretraining.devices import formula_compiler
-    from albert_tf.pretraining.steps import PretrainingObjective
+    from albert_tf.pretraining.objective import PretrainingObjective
     from albert_tf.training.tensorflow_devices import TensorFlowDevices
 
     devices, compiler = TensorFlowDevices(), formula_compiler()

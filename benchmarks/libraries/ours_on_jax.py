@@ -1,6 +1,8 @@
-"""Training steps and inference with this library as Keras on JAX, on a GPU or TPU; needs no TensorFlow."""
+"""Training steps and inference with this library on JAX, on a GPU or TPU; needs no TensorFlow."""
 
+import functools
 import importlib.metadata
+import itertools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -17,24 +19,48 @@ _XLA_FLAGS = "--xla_gpu_enable_triton_gemm=false"
 def training(
     config: dict[str, Any], dtype: str, B: int, T: int, P: int, remat: str | bool = False
 ) -> Callable[[int], dict]:
-    """The step of Keras `fit` with AdamW and clipping, for both heads."""
+    """The step of `albert pretrain --backend=jax` on one device, with AdamW, for both heads."""
     jax = _start()
-    import keras
+    from albert_tf.pretraining.objective import PretrainingObjective
+    from albert_tf.training.jax_replicas import Replicas
+    from albert_tf.training.jax_steps import JaxStep
 
-    from albert_tf.model.pretrainer import AlbertPretrainer
-    from albert_tf.optimizers import AdamW
+    model, optimizer = _pretrainer_and_adamw(config, dtype, remat)
+    replicas = Replicas(jax.devices()[:1])
+    batches = itertools.repeat(replicas.divided(training_batch(B, T, P, config["vocab_size"])))
+    step = JaxStep(PretrainingObjective(model), optimizer, replicas)
+    return _turns(jax, lambda steps: step(batches, steps, step.zero_sums()))
+
+
+def keras_fit(
+    config: dict[str, Any], dtype: str, B: int, T: int, P: int, remat: str | bool = False
+) -> Callable[[int], dict]:
+    """The step of Keras `fit` with AdamW, which clips, for both heads."""
+    jax = _start()
+    from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
 
     batch = jax.device_put(training_batch(B, T, P, config["vocab_size"]))
-    policy = keras.DTypePolicy("mixed_bfloat16" if dtype == "bfloat16" else "float32")
-    model = AlbertPretrainer(AlbertConfig.from_dict(config), seed=1, remat=remat, dtype=policy)
-    step, state = pure_training_step(model, AdamW(1e-4, global_clipnorm=1.0))
-    step = jax.jit(step, donate_argnums=(0, 1, 2))
-    last = [*state, None]
+    model, optimizer = _pretrainer_and_adamw(config, dtype, remat, global_clipnorm=1.0)
+    kinds: list = [model.trainable_variables, model.non_trainable_variables, optimizer.variables]
+    state = [[variable.value for variable in kind] for kind in kinds]
 
-    def start() -> None:
-        last[:] = step(*last[:3], batch)
+    def loss(weights, others, batch):
+        outputs, others = model.stateless_call(weights, others, batch, training=True)
+        return pretraining_metrics(pretraining_sums(outputs, batch))["loss"], others
 
-    return _turns(jax, start, last)
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(state, batch):
+        weights, others, moments = state
+        (value, others), gradients = jax.value_and_grad(loss, has_aux=True)(weights, others, batch)
+        weights, moments = optimizer.stateless_apply(moments, gradients, weights)
+        return [weights, others, moments], value
+
+    def take(steps: int):
+        for _ in range(steps):
+            state[:], last = step(state, batch)
+        return last
+
+    return _turns(jax, take)
 
 
 def forward(config: dict[str, Any], dtype: str, B: int, T: int, P: int) -> Callable[[int], dict]:
@@ -48,48 +74,26 @@ def forward(config: dict[str, Any], dtype: str, B: int, T: int, P: int) -> Calla
     weights, others = ([variable.value for variable in kind] for kind in variables)
     inputs = {name: batch[name] for name in encoder.input_names}
     compiled = jax.jit(lambda weights, others, x: encoder.stateless_call(weights, others, x)[0])
-    last: list = [None]
 
-    def start() -> None:
-        last[:] = [compiled(weights, others, inputs)]
+    def encode(steps: int):
+        for _ in range(steps):
+            last = compiled(weights, others, inputs)
+        return last
 
-    return _turns(jax, start, last)
+    return _turns(jax, encode)
 
 
-def pure_training_step(model, optimizer) -> tuple[Callable, tuple[list, list, list]]:
-    """The step of `AlbertPretrainer` under Keras `fit` on JAX, and the values that it starts from.
+def _pretrainer_and_adamw(config: dict[str, Any], dtype: str, remat: str | bool, **options):
+    import keras
 
-    Args:
-      model: an `AlbertPretrainer`.
-      optimizer: the optimizer, which this function builds; clipping, if any, is its own.
+    from albert_tf.model.pretrainer import AlbertPretrainer
+    from albert_tf.optimizers import AdamW
 
-    Returns:
-      A function of (weights, other variables, optimizer variables, batch) that returns these three after the step
-      and the loss; and the first three. Compile it with `jax.jit(step, donate_argnums=(0, 1, 2))`.
-    """
-    with needs_extra("The step on JAX", "jax", "jax"):
-        import jax
-
-    from albert_tf.model.pretrainer import pretraining_metrics, pretraining_sums
-
+    policy = keras.DTypePolicy("mixed_bfloat16" if dtype == "bfloat16" else "float32")
+    model = AlbertPretrainer(AlbertConfig.from_dict(config), seed=1, remat=remat, dtype=policy)
+    optimizer = AdamW(1e-4, **options)
     optimizer.build(model.trainable_variables)
-
-    def loss(weights, others, batch):
-        outputs, others = model.stateless_call(weights, others, batch, training=True)
-        return pretraining_metrics(pretraining_sums(outputs, batch))["loss"], others
-
-    def step(weights, others, moments, batch):
-        (value, others), gradients = jax.value_and_grad(loss, has_aux=True)(weights, others, batch)
-        weights, moments = optimizer.stateless_apply(moments, gradients, weights)
-        return weights, others, moments, value
-
-    variables: tuple[Any, ...] = (
-        model.trainable_variables,
-        model.non_trainable_variables,
-        optimizer.variables,
-    )
-    weights, others, moments = ([variable.value for variable in kind] for kind in variables)
-    return step, (weights, others, moments)
+    return model, optimizer
 
 
 def _start():
@@ -104,15 +108,13 @@ def _start():
     return jax
 
 
-def _turns(jax, start: Callable[[], None], last: list) -> Callable[[int], dict]:
-    """Turns of several steps, which are started without waiting for each other."""
+def _turns(jax, take: Callable[[int], Any]) -> Callable[[int], dict]:
+    """Turns of several steps, which `take` starts without waiting for each other; it returns the last result."""
     device = jax.devices()[0]
     versions = {package: importlib.metadata.version(package) for package in ("jax", "jaxlib", "keras")}
 
     def turn(steps: int) -> dict:
-        for _ in range(steps):
-            start()
-        jax.block_until_ready(last)
+        jax.block_until_ready(take(steps))
         statistics = device.memory_stats()  # none on CPUs
         megabytes = statistics["peak_bytes_in_use"] / 2**20 if statistics else peak_megabytes()
         return {

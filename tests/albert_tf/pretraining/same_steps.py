@@ -19,7 +19,8 @@ from albert_tf.kernels import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
 from albert_tf.pretraining.devices import formula_compiler
 from albert_tf.pretraining.flags import PretrainingFlags
-from albert_tf.pretraining.steps import EvalStep, PretrainingObjective
+from albert_tf.pretraining.objective import PretrainingObjective
+from albert_tf.pretraining.steps import EvalStep
 from albert_tf.training.devices import Devices, make_devices, start_backend
 
 CONFIG = AlbertConfig(

@@ -11,7 +11,8 @@ import tensorflow as tf
 from albert_tf import AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.model.pretrainer import SUMS
 from albert_tf.pretraining.flags import PretrainingFlags
-from albert_tf.pretraining.steps import PretrainingObjective, step_metrics, trust_ratios
+from albert_tf.pretraining.objective import PretrainingObjective
+from albert_tf.pretraining.steps import step_metrics, trust_ratios
 from albert_tf.training.devices import make_devices
 from albert_tf.training.steps import STEP_SUMS
 from albert_tf.training.tensorflow_devices import TensorFlowDevices
