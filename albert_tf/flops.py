@@ -4,7 +4,15 @@ from albert_tf.config import AlbertConfig
 
 # Dense bfloat16 (V100, T4: float16) matrix products, TFLOP/s a chip, as the manufacturers state them: for TPUs
 # https://cloud.google.com/tpu/docs/v5e and the pages beside it, for GPUs NVIDIA's data sheets (without sparsity).
-TPU_TFLOPS = {"v2": 45.0, "v3": 123.0, "v4": 275.0, "v5litepod": 197.0, "v5p": 459.0, "v6e": 918.0}
+TPU_TFLOPS = {
+    "v2": 45.0,
+    "v3": 123.0,
+    "v4": 275.0,
+    "v5litepod": 197.0,
+    "v5p": 459.0,
+    "v6e": 918.0,
+    "tpu7x": 2307.0,
+}
 GPU_TFLOPS = {
     "B200": 2250.0,
     "H200 NVL": 835.0,

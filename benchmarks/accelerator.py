@@ -3,10 +3,10 @@
     pip install 'jax[cuda12]' keras torch transformers numpy h5py ml_dtypes msgspec cyclopts rich
     python -m benchmarks.accelerator --output=benchmarks/results/accelerator.json
 
-This library runs on JAX and needs no TensorFlow; unless XLA_FLAGS is set, cuBLAS multiplies. Each library runs in
-its own process, which is stopped (SIGSTOP) except during its turns of a few steps each. A training step is forward,
-backward, clipping and AdamW for both heads: ours is that of `albert pretrain --backend=jax`, and `keras_fit` is that
-of Keras `fit` for our model. Inference is the encoder.
+This library runs on JAX and needs no TensorFlow; unless XLA_FLAGS is set, cuBLAS multiplies. Each library runs
+in its own process, which is stopped (SIGSTOP) except during its turns of a few steps each. A training step is
+forward, backward, clipping and AdamW for both heads: ours is that of `albert pretrain --backend=jax`, `keras_fit`
+that of Keras `fit` for our model. Inference is the encoder.
 """
 
 import itertools

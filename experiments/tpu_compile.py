@@ -1,15 +1,16 @@
-"""Compiles the training step with Google's TPU compiler, without a TPU; reports memory and FLOPs per chip.
+"""Compiles the training step with Google's TPU compiler, without a TPU; reports memory and FLOPs per device.
 
 For example:
 
     pip install '.[tpu-compile]'
     python -m experiments.tpu_compile --preset=albert_xxlarge_v2 --topology=v5e:4x4 --batch_size=256 --remat
 
-TensorFlow lowers the step to HLO; libtpu contains the compiler and compiles it for a described topology, without
-hardware. Each chip processes `batch_size` / chips examples. The all-reduce of the gradients is not included; it
-moves as many bytes as the parameters have, once per step. `--largest` finds the largest batch that fits on a chip.
-`--task=classification` compiles the step of fine-tuning. With KERAS_BACKEND=jax, JAX lowers the step of
-Keras `fit` instead, for pretraining.
+libtpu contains the compiler and compiles the step for a described topology, without hardware. With
+KERAS_BACKEND=jax, it is the step of `--backend=jax` on all devices of the topology, with the all-reduce of the
+gradients. Otherwise, it is TensorFlow's step on one device, without the all-reduce, which moves as many bytes as
+the parameters have. Each device processes `batch_size` / devices examples; a device is a chip, and on v4 and TPU7x
+half of one. `--largest` finds the largest batch that fits on a device; `--task=classification` compiles the step
+of fine-tuning.
 """
 
 import json
@@ -28,7 +29,6 @@ os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # the lock protects ch
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from albert_cli import program
@@ -37,19 +37,25 @@ from albert_tf.config import PRESETS, AlbertConfig, Remat
 from albert_tf.flops import TPU_TFLOPS, training_flops
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
-from albert_tf.optimizers import CLIP_NORM, AdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.pretraining.steps import PretrainingObjective
+from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.pretraining.objective import PretrainingObjective
 from albert_tf.tasks.objective import TaskObjective
+from albert_tf.training.steps import Objective
 from albert_tf.training.tensorflow_devices import TensorFlowDevices
-from albert_tf.training.tensorflow_steps import TensorFlowStep
-from benchmarks.libraries.ours_on_jax import pure_training_step
 from data_prep.errors import InputError, needs_extra
 from data_prep.files import write_json
 
 PAPER_BATCH, PAPER_STEPS = 4096, 125_000
 
-# GiB of memory per chip, from the pages that `flops.TPU_TFLOPS` cites.
-MEMORY = {"v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
+# Of a chip, from the pages that `flops.TPU_TFLOPS` cites: GiB of memory; devices, if it is more than one; and GB/s
+# that each link to another chip carries in one direction. For v4, the page has no such rate.
+MEMORY = {"v4": 32, "v5e": 16, "v5p": 95, "v6e": 32, "tpu7x": 192}
+DEVICES = {"v4": 2, "tpu7x": 2}
+LINK = {"v5e": 50, "v5p": 100, "v6e": 100, "tpu7x": 100}
+
+_COLLECTIVE = re.compile(
+    r"= (.*?) (?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\("
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class CompileSettings:
         classes.
       preset: preset of `AlbertConfig`; without a version, version 2.
       topology: generation and shape of the TPU, such as v5e:4x4.
-      batch_size: number of examples per step, over all chips.
+      batch_size: number of examples per step, over all devices.
       max_seq_length: length of an example in tokens, T.
       max_predictions_per_seq: maximum number of masked tokens in an example, P. Default: 15% of T.
       remat: recompute activations in the backward pass instead of storing them. "activations" recomputes
@@ -71,7 +77,7 @@ class CompileSettings:
         with XLA and on TPUs; without XLA the steps are no faster.
       mixed_precision: precision to compute in: "bfloat16" or "float32".
       gradient_accumulation_steps: number of micro-batches per step.
-      largest: find the largest batch that fits on a chip, up to --batch_size / chips.
+      largest: find the largest batch that fits on a device, up to --batch_size / devices.
       output: JSON file to write the results to.
     """
 
@@ -91,18 +97,19 @@ class CompileSettings:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The compiler's statistics of one chip's step.
+    """The compiler's statistics of one device's step.
 
     Attributes:
-      batch_a_chip: the number of examples.
+      batch_a_device: the number of examples.
       compiler_flops: FLOPs of the step with elementwise and recomputed operations; a loop's body counts once.
       arguments, temporaries, code: sizes in bytes. Weights and moments are updated in place, so they count once.
       seconds: the compilation time.
       fusions: number of operations that the compiler made of several.
       host_transfers: number of operations that exchange data with the host during a step.
+      collectives, collective_bytes: number of operations that exchange data with other devices, and their results.
     """
 
-    batch_a_chip: int
+    batch_a_device: int
     compiler_flops: float
     arguments: int
     temporaries: int
@@ -110,6 +117,8 @@ class Compiled:
     seconds: float
     fusions: int = 0
     host_transfers: int = 0
+    collectives: int = 0
+    collective_bytes: int = 0
 
     @property
     def memory(self) -> int:
@@ -119,44 +128,42 @@ class Compiled:
 
 def main(settings: CompileSettings) -> dict:
     """Compiles the step and prints the report."""
-    chips = number_of_chips(settings.topology)
-    memory, peak = memory_of(settings.topology), peak_of(settings.topology)
-    if settings.batch_size % chips:
+    topology = Topology.named(settings.topology)
+    if settings.batch_size % topology.devices:
         raise InputError(
-            f"--batch_size must be a multiple of the number of chips. Received {settings.batch_size} for the "
-            f"{chips} chips of {settings.topology}."
+            f"--batch_size must be a multiple of the number of devices. Received {settings.batch_size} for the "
+            f"{topology.devices} devices of {settings.topology}."
         )
-    if is_jax() and (settings.task == "classification" or settings.gradient_accumulation_steps > 1):
-        raise InputError(
-            "With KERAS_BACKEND=jax, only the step of pretraining is compiled, without micro-batches: leave out "
-            "--task and --gradient_accumulation_steps."
-        )
-    a_chip = settings.batch_size // chips
-    compiled = largest(settings, a_chip) if settings.largest else compile_step(settings, a_chip)
+    a_device = settings.batch_size // topology.devices
+    compiled = largest(settings, a_device) if settings.largest else compile_step(settings, a_device)
     if compiled is None:
         report: dict = {"fits": False}
     else:
         an_example = training_flops(
             preset_config(settings.preset), settings.max_seq_length, predictions(settings)
         )
-        flops = an_example * compiled.batch_a_chip
+        flops = an_example * compiled.batch_a_device
         report = {
             "fits": True,
             **asdict(compiled),
             "memory": compiled.memory,
-            "of_the_chips_memory": round(compiled.memory / memory, 3),
+            "of_the_devices_memory": round(compiled.memory / topology.memory, 3),
             "flops": flops,
-            "step_at_peak_s": flops / peak,
+            "step_at_peak_s": flops / topology.peak,
         }
+        exchange = topology.all_reduce_seconds(compiled.collective_bytes)
+        if is_jax() and exchange is not None:
+            report["collectives_s"] = exchange
+            report["share_of_collectives"] = round(exchange / (exchange + 2 * flops / topology.peak), 4)
         if settings.task == "pretraining":
             of_the_paper = an_example * PAPER_BATCH * PAPER_STEPS
-            days = of_the_paper / (chips * peak / 2) / 86400
+            days = of_the_paper / (topology.devices * topology.peak / 2) / 86400
             report["the_papers_run_at_half_of_peak_days"] = round(days, 2)
     framework = keras.backend.backend()
     report = {
         "settings": {**asdict(settings), "output": None},
         "framework": framework,
-        "chips": chips,
+        "devices": topology.devices,
         **report,
     }
     print(json.dumps(report, indent=2))
@@ -166,62 +173,98 @@ def main(settings: CompileSettings) -> dict:
     return report
 
 
-def number_of_chips(topology: str) -> int:
-    """The number of chips in a topology, such as 16 in v5e:4x4."""
-    matched = re.fullmatch(r"(\w+):(\d+(?:x\d+)+)", topology)
-    if not matched or matched[1] not in MEMORY:
-        raise InputError(
-            f"--topology must be one of {', '.join(MEMORY)} and a shape, such as v5e:4x4. Received {topology!r}."
-        )
-    return math.prod(map(int, matched[2].split("x")))
+@dataclass(frozen=True)
+class Topology:
+    """Chips of a TPU, such as the 16 of v5e:4x4.
 
+    Attributes:
+      generation: such as v5e.
+      shape: the number of chips in each dimension.
+    """
 
-def memory_of(topology: str) -> int:
-    """One chip's memory in bytes."""
-    return MEMORY[topology.split(":")[0]] << 30
+    generation: str
+    shape: tuple[int, ...]
 
+    @classmethod
+    def named(cls, name: str) -> "Topology":
+        """Reads a name."""
+        matched = re.fullmatch(r"(\w+):(\d+(?:x\d+)+)", name)
+        if not matched or matched[1] not in MEMORY:
+            raise InputError(
+                f"--topology must be one of {', '.join(MEMORY)} and a shape, such as v5e:4x4. Received {name!r}."
+            )
+        return cls(matched[1], tuple(map(int, matched[2].split("x"))))
 
-def peak_of(topology: str) -> float:
-    """One chip's peak rate in bfloat16, in FLOP/s."""
-    generation = topology.split(":")[0]
-    return TPU_TFLOPS[{"v5e": "v5litepod"}.get(generation, generation)] * 1e12
+    @property
+    def devices(self) -> int:
+        """Their number on all chips."""
+        return math.prod(self.shape) * DEVICES.get(self.generation, 1)
+
+    @property
+    def memory(self) -> int:
+        """One device's memory in bytes."""
+        return (MEMORY[self.generation] << 30) // DEVICES.get(self.generation, 1)
+
+    @property
+    def peak(self) -> float:
+        """One device's peak rate in bfloat16, in FLOP/s."""
+        name = {"v5e": "v5litepod"}.get(self.generation, self.generation)
+        return TPU_TFLOPS[name] * 1e12 / DEVICES.get(self.generation, 1)
+
+    def all_reduce_seconds(self, size: int) -> float | None:
+        """The least time of all-reduces of some bytes; None if the links' rate is unknown.
+
+        Every chip sends and receives 2 (n - 1) / n times the bytes, n the number of chips, and the chips at the
+        corners have one link in each dimension.
+        """
+        if self.generation not in LINK:
+            return None
+        chips, links = math.prod(self.shape), sum(length > 1 for length in self.shape)
+        return 2 * (chips - 1) / chips * size / (links * LINK[self.generation] * 1e9) if links else 0.0
 
 
 def largest(settings: CompileSettings, most: int) -> Compiled | None:
-    """Finds the largest batch that fits on a chip, to within 3%.
+    """Finds the largest batch that fits on a device, to within 3%.
 
     The search approaches it from below, because the compiler needs many times as long, and tens of GB, for a step
     that does not fit.
     """
-    memory = memory_of(settings.topology)
+    memory = Topology.named(settings.topology).memory
     best = compile_step(settings, min(most, 4)) or compile_step(settings, 1)
     if best is None:
         return None
-    an_example = best.temporaries / best.batch_a_chip
+    an_example = best.temporaries / best.batch_a_device
     while True:
-        guess = min(most, best.batch_a_chip + int(0.98 * (memory - best.memory) / an_example))
-        if guess < 1.03 * best.batch_a_chip:
+        guess = min(most, best.batch_a_device + int(0.98 * (memory - best.memory) / an_example))
+        if guess < 1.03 * best.batch_a_device:
             return best
         found = compile_step(settings, guess)
         if found is None:
             most, an_example = guess - 1, 1.25 * an_example
         else:
-            an_example = (found.memory - best.memory) / (guess - best.batch_a_chip)
+            an_example = (found.memory - best.memory) / (guess - best.batch_a_device)
             best = found
 
 
-def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | None:
-    """Compiles the step for one chip; returns None if it does not fit into the chip's memory."""
+def compile_step(settings: CompileSettings, batch_a_device: int) -> Compiled | None:
+    """Compiles the step for one device; returns None if it does not fit into the device's memory."""
+    with needs_extra("Compiling for TPUs", "jax", "tpu-compile"):
+        import jax
+        from jax.experimental import topologies
+
     began = time.monotonic()
-    module = stable_hlo(settings, batch_a_chip)
-    check_for_tpu(module)
-    executable = compile_for(settings.topology, module)
-    if executable is None:
-        return None
+    devices = topologies.get_topology_desc(topology_name=settings.topology, platform="tpu").devices
+    try:
+        executable = (jax_step if is_jax() else tensorflow_step)(settings, batch_a_device, devices)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" in str(error):
+            return None
+        raise
     memory = executable.get_compiled_memory_stats()
     hlo = "".join(module.to_string() for module in executable.hlo_modules())
+    number, size = collectives(hlo)
     return Compiled(
-        batch_a_chip=batch_a_chip,
+        batch_a_device=batch_a_device,
         compiler_flops=executable.cost_analysis()["flops"],
         arguments=memory.argument_size_in_bytes,
         temporaries=memory.temp_size_in_bytes,
@@ -229,28 +272,60 @@ def compile_step(settings: CompileSettings, batch_a_chip: int) -> Compiled | Non
         seconds=round(time.monotonic() - began, 1),
         fusions=len(re.findall(r" fusion\(", hlo)),
         host_transfers=len(re.findall(r" (?:infeed|outfeed|send|recv)\(", hlo)),
+        collectives=number,
+        collective_bytes=size,
     )
 
 
+def collectives(hlo: str) -> tuple[int, int]:
+    """How many operations of compiled HLO exchange data with other devices; the bytes of their results."""
+    results = _COLLECTIVE.findall(hlo)
+    arrays = [array for result in results for array in re.findall(r"[a-z]+(\d+)\[([\d,]*)\]", result)]
+    size = sum(int(bits) // 8 * math.prod(int(n) for n in shape.split(",") if n) for bits, shape in arrays)
+    return len(results), size
+
+
 def is_jax() -> bool:
-    """Whether the step is that of Keras on JAX."""
+    """Whether the step is that of JAX."""
     return keras.backend.backend() == "jax"
 
 
-def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
-    """The training step as StableHLO text: forward, backward, clipping, update of the variables in place."""
-    with needs_extra("Compiling for TPUs", "jax", "tpu-compile"):
-        import jax
-        from jax._src.lib import xla_client
-        from jaxlib import _jax
+def jax_step(settings: CompileSettings, batch_a_device: int, devices: list):
+    """The step of JAX for all devices, compiled."""
+    import jax
 
-    if is_jax():
-        batch = zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
-        step, state = pure_training_step(*pretrainer_and_lamb(settings))
-        traced = jax.jit(step, donate_argnums=(0, 1, 2)).trace(*state, jax.tree.map(np.asarray, batch))
-        return traced.lower(lowering_platforms=("tpu",)).as_text()
-    make_step = pretraining if settings.task == "pretraining" else classification
-    train_step, batch = make_step(settings, batch_a_chip)
+    from albert_tf.training.jax_replicas import Replicas
+    from albert_tf.training.jax_steps import JaxStep
+
+    objective, optimizer, batch = parts_of_step(settings, batch_a_device * len(devices))
+    step = JaxStep(objective, optimizer, Replicas(devices), **step_options(settings))
+    lowered = step.lower({name: jax.ShapeDtypeStruct(*array) for name, array in batch.items()})
+    check_for_tpu(lowered.as_text())
+    return lowered.compile().runtime_executable()
+
+
+def tensorflow_step(settings: CompileSettings, batch_a_device: int, devices: list):
+    """The step of TensorFlow for the first device, compiled."""
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+
+    text = stable_hlo(settings, batch_a_device)
+    check_for_tpu(text)
+    with mlir.make_ir_context():
+        module = ir.Module.parse(text)
+    one = xla_client.DeviceList(tuple(devices[:1]))
+    return devices[0].client.compile(module, one, xla_client.CompileOptions())
+
+
+def stable_hlo(settings: CompileSettings, batch_size: int) -> str:
+    """TensorFlow's step as StableHLO text: forward, backward, clipping, update of the variables in place."""
+    from jax._src.lib import xla_client
+    from jaxlib import _jax
+
+    objective, optimizer, shapes = parts_of_step(settings, batch_size)
+    batch = {name: tf.zeros(*array) for name, array in shapes.items()}
+    train_step = TensorFlowDevices().optimizer_step(objective, optimizer, **step_options(settings))
     step = tf.function(train_step.replica_step, jit_compile=True)
     hlo = step.experimental_get_compiler_ir(batch)(stage="hlo_serialized", platform_name="CPU")
     text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
@@ -259,37 +334,30 @@ def stable_hlo(settings: CompileSettings, batch_a_chip: int) -> str:
     return with_updates_in_place(text, len(batch))
 
 
-def pretrainer_and_lamb(settings: CompileSettings) -> tuple[AlbertPretrainer, Lamb]:
-    """The model and the optimizer of pretraining."""
-    model = AlbertPretrainer(preset_config(settings.preset), **model_options(settings))
-    schedule = WarmupPolynomialDecay(0.00176, 125_000, 3_125)
-    # In our own loop, the step clips.
-    return model, Lamb(schedule, global_clipnorm=CLIP_NORM if is_jax() else None)
+def parts_of_step(
+    settings: CompileSettings, B: int
+) -> tuple[Objective, keras.optimizers.Optimizer, dict[str, tuple]]:
+    """What the step minimizes, its optimizer, and the shape and dtype of each array of a batch.
 
-
-def pretraining(settings: CompileSettings, batch_a_chip: int) -> tuple[TensorFlowStep, dict]:
-    """The step of pretraining, with LAMB, and a batch."""
-    model, optimizer = pretrainer_and_lamb(settings)
-    optimizer.build(model.trainable_variables)
-    step = TensorFlowDevices().optimizer_step(
-        PretrainingObjective(model), optimizer, **step_options(settings)
-    )
-    return step, zero_batch(batch_a_chip, settings.max_seq_length, predictions(settings))
-
-
-def classification(settings: CompileSettings, batch_a_chip: int) -> tuple[TensorFlowStep, dict]:
-    """The step of fine-tuning a `TextClassifier`, with AdamW, and a batch."""
-    model = TextClassifier(AlbertEncoder(preset_config(settings.preset), **model_options(settings)), "01")
-    optimizer = AdamW(WarmupPolynomialDecay(3e-5, 10_000, 1_000))
-    optimizer.build(model.trainable_variables)
-    objective = TaskObjective(model)
-    B, T = batch_a_chip, settings.max_seq_length
-    batch = {
-        **{name: tf.zeros((B, T), tf.int32) for name in ("input_ids", "input_mask", "token_type_ids")},
-        "label": tf.zeros((B,), tf.int32),
-        "sample_weight": tf.zeros((B,)),
-    }
-    return TensorFlowDevices().optimizer_step(objective, optimizer, **step_options(settings)), batch
+    Pretraining has LAMB, the fine-tuning of a `TextClassifier` AdamW.
+    """
+    T, P, options = settings.max_seq_length, predictions(settings), model_options(settings)
+    batch: dict[str, tuple] = dict.fromkeys(("input_ids", "input_mask", "token_type_ids"), ((B, T), "int32"))
+    objective: Objective
+    optimizer: keras.optimizers.Optimizer
+    if settings.task == "pretraining":
+        objective = PretrainingObjective(AlbertPretrainer(preset_config(settings.preset), **options))
+        optimizer = Lamb(WarmupPolynomialDecay(0.00176, 125_000, 3_125))
+        batch |= dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), ((B, P), "int32"))
+        batch |= {"masked_lm_weights": ((B, P), "float32")}
+        batch |= {"sentence_order": ((B,), "int32"), "sentence_order_weights": ((B,), "float32")}
+    else:
+        encoder = AlbertEncoder(preset_config(settings.preset), **options)
+        objective = TaskObjective(TextClassifier(encoder, "01"))
+        optimizer = AdamW(WarmupPolynomialDecay(3e-5, 10_000, 1_000))
+        batch |= {"label": ((B,), "int32"), "sample_weight": ((B,), "float32")}
+    optimizer.build(objective.model.trainable_variables)
+    return objective, optimizer, batch
 
 
 def model_options(settings: CompileSettings) -> dict:
@@ -313,17 +381,6 @@ def predictions(settings: CompileSettings) -> int:
     if settings.task == "classification":
         return 0
     return settings.max_predictions_per_seq or -(-settings.max_seq_length * 15 // 100)
-
-
-def zero_batch(B: int, T: int, P: int) -> dict[str, tf.Tensor]:
-    """A batch with the shapes and dtypes of the reader's batches."""
-    return {
-        **{name: tf.zeros((B, T), tf.int32) for name in ("input_ids", "input_mask", "token_type_ids")},
-        **{name: tf.zeros((B, P), tf.int32) for name in ("masked_lm_positions", "masked_lm_ids")},
-        "masked_lm_weights": tf.zeros((B, P)),
-        "sentence_order": tf.zeros((B,), tf.int32),
-        "sentence_order_weights": tf.zeros((B,)),
-    }
 
 
 def with_updates_in_place(text: str, arrays_in_batch: int) -> str:
@@ -360,25 +417,6 @@ def check_for_tpu(text: str) -> None:
         found = re.search(pattern, text)
         if found:
             raise ValueError(f"The step must run on a TPU without the host. It has {problem}: {found[0]}.")
-
-
-def compile_for(topology: str, text: str):
-    """Compiles for the first chip of a topology; returns None if the chip's memory is too small."""
-    import jax
-    from jax._src.interpreters import mlir
-    from jax._src.lib import xla_client
-    from jax._src.lib.mlir import ir
-    from jax.experimental import topologies
-
-    device = topologies.get_topology_desc(topology_name=topology, platform="tpu").devices[0]
-    with mlir.make_ir_context():
-        module = ir.Module.parse(text)
-    try:
-        return device.client.compile(module, xla_client.DeviceList((device,)), xla_client.CompileOptions())
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" in str(error):
-            return None
-        raise
 
 
 if __name__ == "__main__":
