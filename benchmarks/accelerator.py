@@ -49,7 +49,7 @@ class AcceleratorSettings(PeerSettings):
       peak_tflops: the device's peak in the dtype. Default: that of known GPUs, in bfloat16.
     """
 
-    peers: tuple[str, ...] = (OURS, "hugging_face_compiled")
+    peers: tuple[str, ...] = (OURS, "keras_fit", "hugging_face_compiled")
     dtypes: tuple[Literal["bfloat16", "float32"], ...] = ("bfloat16",)
     models: tuple[str, ...] = _SIZES
     kinds: tuple[Literal["training", "inference"], ...] = ("training", "inference")

@@ -353,7 +353,7 @@ def parts_of_step(
         batch |= {"sentence_order": ((B,), "int32"), "sentence_order_weights": ((B,), "float32")}
     else:
         encoder = AlbertEncoder(preset_config(settings.preset), **options)
-        objective = TaskObjective(TextClassifier(encoder, "01"))
+        objective = TaskObjective(TextClassifier(encoder, ["0", "1"]))
         optimizer = AdamW(WarmupPolynomialDecay(3e-5, 10_000, 1_000))
         batch |= {"label": ((B,), "int32"), "sample_weight": ((B,), "float32")}
     optimizer.build(objective.model.trainable_variables)
