@@ -3,7 +3,14 @@
 import numpy as np
 import tensorflow as tf
 
-from data_prep.reading.random_draws import example_keys, fair_binomial, subkeys, uniform_pairs
+from data_prep.reading.random_draws import (
+    count_drawn_sets,
+    drawn_sets,
+    example_keys,
+    fair_binomial,
+    subkeys,
+    uniform_pairs,
+)
 
 GAMMA, WORD = 0x9E3779B97F4A7C15, 2**64
 
@@ -61,3 +68,15 @@ def test_keys():
         expected = [mix((base + position) % WORD) for position in (0, 1, 10**12)]
         assert example_keys(seed, positions).numpy().tolist() == expected
     assert subkeys(keys_of(5), 3).numpy().tolist() == [mix(5 ^ (3 * GAMMA % WORD))]
+
+
+def test_counted_sets_are_the_drawn_ones():
+    """Over several blocks, with gaps between the places, far along the stream, and of empty stretches."""
+    shares = [0.7, 0.0, 0.3 - 1e-9, 1e-9]
+    for seed in (3, -5, 2**63):
+        for places in (range(150_000), range(2**40 + 1, 2**40 + 150_000, 7), range(4, 4)):
+            drawn = drawn_sets(seed, tf.constant(np.array(places), tf.int64), shares).numpy()
+            counted = count_drawn_sets(seed, places, shares)
+            assert counted.tolist() == np.bincount(drawn, minlength=4).tolist()
+    assert count_drawn_sets(3, range(5), [1.0]).tolist() == [5]
+    assert count_drawn_sets(3, range(5), [1.0, 0.0]).tolist() == [5, 0]
