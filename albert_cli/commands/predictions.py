@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from albert_tf.tasks.kind import Kind, Task
     from albert_tf.tasks.problems import Problems
 
+# What an ensemble reads of a run, as `fetched` takes it.
+_KEPT = ("*settings.json", "*_probabilities.jsonl", "*_nbest_predictions.json", "*_null_odds.json")
+
 
 def predict(
     *,
@@ -294,31 +297,37 @@ def ensemble(
     from data_prep.storage.copies import fetched, pushed
 
     check_has_runs(runs)
-    folders = [folder for run in runs for folder in (Path(run), *Path(run).glob("seed_*"))]
-    found_task = find_task(task or _task_of(runs, folders))
-    if not found_task.kind.needs_gold and (gold is not None or threshold is not None):
-        raise InputError(
-            "--gold and --threshold are for questions, such as --task=squad2.0. Received them with "
-            f"--task={found_task.name}; leave them out."
-        )
-
-    columns = Columns.of_run(_settings_of(folders))
-
-    def predict_member(member: str, problems: "Problems"):
-        import_tensorflow()
-        from albert_tf.runtime import finetuned
-
-        with working(f"predicting with {member}"):
-            return finetuned.predict_member(member, found_task, split, data_dir, flags, problems, columns)
-
-    for folder in folders:
-        _check_task(folder, found_task.name)
     with _noted_problems() as problems, contextlib.ExitStack() as stack:
+        runs = tuple(run.rstrip("/") for run in runs)
+        copies = {run: stack.enter_context(_with_predictions(run)) for run in runs if "://" in run}
+        folders = [
+            folder
+            for place in (copies.get(run, Path(run)) for run in runs)
+            for folder in (place, *place.glob("seed_*"))
+        ]
+        found_task = find_task(task or _task_of(runs, folders))
+        if not found_task.kind.needs_gold and (gold is not None or threshold is not None):
+            raise InputError(
+                "--gold and --threshold are for questions, such as --task=squad2.0. Received them with "
+                f"--task={found_task.name}; leave them out."
+            )
+        columns = Columns.of_run(_settings_of(folders))
+
+        def predict_member(member: str):
+            import_tensorflow()
+            from albert_tf.runtime import finetuned
+
+            with working(f"predicting with {member}"):
+                return finetuned.predict_member(member, found_task, split, data_dir, flags, problems, columns)
+
+        for folder in folders:
+            _check_task(folder, found_task.name)
         report = report_runs(
             found_task,
             runs,
             split,
-            lambda member: predict_member(member, problems),
+            predict_member,
+            copies=copies,
             gold=stack.enter_context(fetched(gold)) if gold else None,
             columns=columns,
             problems=problems,
@@ -328,6 +337,20 @@ def ensemble(
     print(json.dumps(report, indent=2))
     if output_dir:
         print_message(f"the ensemble's predictions are in {output_dir}")
+
+
+@contextlib.contextmanager
+def _with_predictions(run: str) -> Iterator[Path]:
+    """A copy of the settings and predictions of a run in an object store; none of other models."""
+    from albert_tf.checkpoints.downloads import SCHEMES
+    from data_prep.storage.copies import fetched
+    from data_prep.storage.objects import files_below
+
+    if run.partition("://")[0] in SCHEMES or not files_below(run):
+        yield Path(run)
+        return
+    with fetched(run, _KEPT) as copy:
+        yield copy
 
 
 def submission(*runs: str, output: str) -> None:

@@ -127,7 +127,7 @@ def make_plan(flags: FinetuningFlags, replicas: int = 1) -> FinetuningPlan:
 def _plan_training(flags: FinetuningFlags, task: Task, replicas: int) -> FinetuningPlan:
     initial = open_model(flags.init_checkpoint, flags.albert_config_file) if flags.init_checkpoint else None
     if initial and "pooler" in initial.missing:
-        say_on_stderr(f"{initial.path} holds no pooler: using fresh weights")
+        say_on_stderr(f"{flags.init_checkpoint} holds no pooler: using fresh weights")
     config = initial.config if initial else AlbertConfig.from_json_file(flags.albert_config_file or "")
     vocabulary = _choose_vocabulary(flags, initial, config)
     lengths = {name: getattr(flags, name) for name in task.kind.preprocessor.more_lengths}

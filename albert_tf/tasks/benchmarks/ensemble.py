@@ -4,8 +4,9 @@ folders --Kind.read_kept--> members --Kind.average--> ensemble --Kind.measure_ke
 models from elsewhere --predict--> members
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from albert_tf.tasks.columns import Columns
@@ -25,6 +26,7 @@ def report_runs(
     role: str = "dev",
     predict: Predict | None = None,
     *,
+    copies: Mapping[str, Path] = MappingProxyType({}),
     gold: Path | None = None,
     columns: Columns | None = None,
     problems: Problems | None = None,
@@ -39,6 +41,7 @@ def report_runs(
         which `predict` takes.
       role: "dev", or "test" to write predictions.
       predict: returns the predictions of a model for each split, for members without any.
+      copies: the folders on this machine with the predictions of runs at addresses.
       gold: the file with the correct answers, required for the metrics of questions: SQuAD's, or own data.
       columns: the columns of own data in `gold`.
       problems: collects unusable rows of `gold`.
@@ -63,7 +66,7 @@ def report_runs(
     check_has_runs(runs)
     members: dict[str, Sequence[Any]] = {}
     for run in runs:
-        members |= _members(run, splits, kind, predict)
+        members |= _members(run, copies, splits, kind, predict)
     answers = None
     if gold and kind.needs_gold:
         answers = accepted_answers(task, gold, problems or Problems(), columns)
@@ -98,16 +101,24 @@ def _check_is_no_run(output_dir: Path, runs: Sequence[str | Path]) -> None:
 
 
 def _members(
-    run: str | Path, splits: Sequence[str], kind: Kind, predict: Predict | None
+    run: str | Path,
+    copies: Mapping[str, Path],
+    splits: Sequence[str],
+    kind: Kind,
+    predict: Predict | None,
 ) -> dict[str, Sequence[Any]]:
     """The predictions of a run, or of its seeds: those that it keeps, otherwise those that `predict` returns."""
-    folder = Path(run)
+    folder = copies.get(str(run), Path(run))
+
+    def name(each: Path) -> str:
+        return str(each) if folder == Path(run) else str(each).replace(str(folder), str(run))
+
     seeds = sorted(folder.glob("seed_*"), key=lambda path: (len(path.name), path.name))
     folders = [folder] if kind.kept_file(folder, splits[0]).exists() else seeds
     if any(kind.kept_file(each, splits[0]).exists() for each in folders):
-        return {str(each): [kind.read_kept(each, split) for split in splits] for each in folders}
+        return {name(each): [kind.read_kept(each, split) for split in splits] for each in folders}
     if predict:
-        return {name: predict(name) for name in map(str, seeds)} or {str(run): predict(str(run))}
+        return {each: predict(each) for each in map(name, seeds)} or {str(run): predict(str(run))}
     raise InputError(
         f"A member of an ensemble must have predictions. Received {run} without "
         f"{kind.kept_file(folder, splits[0]).name}; run it with --do_eval or --do_predict first."

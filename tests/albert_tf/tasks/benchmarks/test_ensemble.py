@@ -185,6 +185,25 @@ def test_seeds_and_folders(capfd, seeds):
     assert list(ensemble(capfd, names[1], "--task=rte")[1]["members"]) == names[1:2]
 
 
+def test_runs_at_addresses(capfd, seeds, tmp_path):
+    """Their predictions are read; a run without any is named in full."""
+    url = f"file://{seeds}"
+    (seeds / "seed_1" / "settings.json").write_text('{"task": "rte"}')
+    output = f"file://{tmp_path}/all"
+    _, report, _ = ensemble(capfd, f"{url}/", f"{url}/seed_1", f"--output_dir={output}")
+    assert list(report["members"]) == [f"{url}/seed_{i}" for i in range(3)]
+    assert report == {
+        "members": {f"{url}/seed_{i}": {"accuracy": 0.5} for i in range(3)},
+        "ensemble": {"accuracy": 1.0},
+    }
+    assert probabilities_file(tmp_path / "all", "dev").exists()
+    assert "a run of rte" in refused(capfd, "ensemble", url, "--task=mrpc")
+    error = refused(capfd, "ensemble", url, "--split=test")
+    assert url in error and "/tmp/albert_" not in error
+    probabilities_file(seeds / "seed_2", "dev").write_text("{")
+    assert f"{url}/seed_2/dev_probabilities.jsonl" in refused(capfd, "ensemble", url)
+
+
 def test_the_task_is_that_of_the_runs(capfd, seeds):
     assert "--task must name the task of models that are not runs of" in refused(capfd, "ensemble", seeds)
     assert "There is no folder runs/nope." in refused(capfd, "ensemble", seeds, "runs/nope")
