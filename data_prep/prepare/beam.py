@@ -58,7 +58,7 @@ from data_prep.prepare.outputs import (
     check_outputs,
     check_replaced,
     final_notes,
-    is_remote,
+    is_file_address,
     layout_warning,
     output_names,
     with_word_boundaries,
@@ -81,7 +81,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     corpora = settings.mixture.corpora(expand_names)
     inputs = [name for names in corpora for name in names]
     names = output_names(settings.output_file, settings.num_shards)
-    outputs = [name if is_remote(name) else str(Path(name).absolute()) for name in names]
+    outputs = [name if is_file_address(name) else str(Path(name).absolute()) for name in names]
     check_outputs(outputs, inputs, settings.vocabulary_file)
     vocabulary = Vocabulary.read(settings.vocabulary_file, settings.do_lower_case)
     facts = VocabularyFacts.of(vocabulary.tokenizer())  # a damaged file is an error now, not in the job
@@ -94,7 +94,7 @@ def prepare_on_cluster(settings: PrepareSettings, show_progress: bool = True) ->
     check_replaced(settings, facts, folder, files, existing, manifests)
     scratch = f"{folder}/.{PurePosixPath(outputs[0]).name}.{uuid.uuid4().hex[:8]}.scratch"
     with (
-        contextlib.nullcontext() if is_remote(folder) else new_folder(Path(folder)),
+        contextlib.nullcontext() if is_file_address(folder) else new_folder(Path(folder)),
         PrepareProgress(0, show_progress) as progress,
         _job_errors(settings.runner, scratch),
     ):

@@ -11,7 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from data_prep.errors import InputError
 from data_prep.examples.manifest import MANIFEST, Manifest, manifests_in
-from data_prep.prepare.outputs import is_remote
+from data_prep.prepare.outputs import is_file_address
 from data_prep.storage.paths import shown
 from data_prep.text.sources import STANDARD_INPUT, expand_files, is_dataset, split_patterns
 
@@ -22,7 +22,7 @@ def expand_names(patterns: str) -> list[str]:
         return [_shared_name(path) for path in expand_files(patterns)]
     names: dict[str, None] = {}
     for pattern in split_patterns(patterns):
-        found = _matches(pattern) if is_remote(pattern) else map(_shared_name, expand_files(pattern))
+        found = _matches(pattern) if is_file_address(pattern) else map(_shared_name, expand_files(pattern))
         names.update(dict.fromkeys(found))
     return list(names)
 
@@ -45,7 +45,7 @@ def size_of(name: str) -> int:
     """Bytes of an input; 0 if unknown before reading."""
     if is_dataset(name):
         return 0
-    if not is_remote(name):
+    if not is_file_address(name):
         return Path(name).stat().st_size
     with _as_input_errors(name):
         return FileSystems.match([name])[0].metadata_list[0].size_in_bytes
@@ -54,7 +54,7 @@ def size_of(name: str) -> int:
 @contextlib.contextmanager
 def local_file(name: str) -> Iterator[Path]:
     """An input as a local file; a remote one is copied for the duration of the `with` block."""
-    if not is_remote(name):
+    if not is_file_address(name):
         yield Path(name)
         return
     with _copies([name]) as folder:
@@ -89,7 +89,7 @@ def existing_names(outputs: list[str]) -> set[str]:
 
 def manifests_at(folder: str) -> list[Manifest]:
     """Like `manifest.manifests_in`, for URLs too."""
-    if not is_remote(folder):
+    if not is_file_address(folder):
         return manifests_in(Path(folder))
     # First, since some file systems cannot list a folder that does not exist.
     if not FileSystems.exists(f"{folder}/{MANIFEST}"):
@@ -113,13 +113,13 @@ def delete_folder(folder: str) -> None:
     """Deletes the files of a folder, which exists as a folder on this machine only."""
     (match,) = FileSystems.match([f"{folder}/*"])
     if match.metadata_list:
-        FileSystems.delete([f"{folder}/" if is_remote(folder) else folder])
+        FileSystems.delete([f"{folder}/" if is_file_address(folder) else folder])
 
 
 def replace_all(sources: Iterable[str], targets: Iterable[str]) -> None:
     """Moves files and replaces the targets."""
     targets = list(targets)
-    existing = [name for name in targets if is_remote(name) and FileSystems.exists(name)]
+    existing = [name for name in targets if is_file_address(name) and FileSystems.exists(name)]
     if existing:  # local file systems replace them in a rename, others may refuse
         FileSystems.delete(existing)
     FileSystems.rename(list(sources), targets)

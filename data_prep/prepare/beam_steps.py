@@ -25,7 +25,7 @@ from data_prep.prepare.beam_files import (
     replace_all,
     set_manifests_aside,
 )
-from data_prep.prepare.outputs import ShardWriter, is_remote, no_examples, prose_refused
+from data_prep.prepare.outputs import ShardWriter, is_file_address, no_examples, prose_refused
 from data_prep.text.documents import Document, read_texts
 from data_prep.tfrecord.records import framed
 from data_prep.tokenizers.vocabulary import Vocabulary
@@ -182,12 +182,12 @@ def finish(
     contributed = mixture.report(sizes, settings.passes, counts)
     manifest = dataclasses.replace(skeleton, counts=totals, shards=rows, corpora=contributed)
     folder = outputs[0].rpartition("/")[0]
-    if is_remote(folder):
+    if is_file_address(folder):
         set_manifests_aside(folder, manifest.files)
     else:
         remove_manifests(Path(folder), manifest.files)
     replace_all((name for _, name, _ in shards), outputs)
-    if is_remote(folder):
+    if is_file_address(folder):
         with open_file(f"{folder}/{MANIFEST}", "w") as file:
             file.write(manifest.to_json().encode())
     else:

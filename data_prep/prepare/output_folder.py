@@ -8,7 +8,7 @@ from pathlib import Path
 
 from data_prep.examples.manifest import MANIFEST, manifests_in
 from data_prep.files import cache_folder
-from data_prep.prepare.outputs import is_remote, output_names
+from data_prep.prepare.outputs import is_file_address, output_names
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class OutputFolder:
 
     def publish(self, shards: list[Path]) -> None:
         """Copies new shards and their manifest to a remote folder; until its end, no manifest lists the shards."""
-        if not is_remote(self.name):
+        if not is_file_address(self.name):
             return
         from data_prep.storage.objects import join, remove, upload, write
 
@@ -56,7 +56,7 @@ def output_folder(output_file: str) -> Iterator[OutputFolder]:
     """The folder of `--output_file`; no other process writes to an address during the block."""
     first = output_names(output_file, num_shards=1)[0]
     folder, _, name = first.rpartition("/")
-    if not is_remote(first):
+    if not is_file_address(first):
         local = Path(first).parent
         yield OutputFolder(str(local), local, local.absolute() / f".{name}.scratch")
         return

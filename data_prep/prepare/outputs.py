@@ -50,14 +50,14 @@ def with_word_boundaries(settings: PrepareSettings, vocabulary_sha256: str) -> P
     return dataclasses.replace(settings, word_boundaries=boundaries)
 
 
-def is_remote(name: str) -> bool:
-    """Whether a name has a scheme that Apache Beam may know, as in gs://bucket/text.txt."""
+def is_file_address(name: str) -> bool:
+    """Whether a name is an address, as gs://bucket/text.txt, and neither a path nor a data set."""
     return "://" in name and not is_dataset(name)
 
 
 def output_names(output_file: str, num_shards: int) -> list[str]:
     """Like `shard_names`, for addresses, too."""
-    if not is_remote(output_file):
+    if not is_file_address(output_file):
         return list(map(str, shard_names(output_file, num_shards)))
     if "," in output_file:
         raise InputError(f"--output_file must be one name at an address. Received {output_file!r}.")
@@ -77,12 +77,12 @@ def check_outputs(outputs: Sequence[str], inputs: Sequence[str], vocabulary_file
         )
     read = {_resolved(name) for name in (*inputs, vocabulary_file)}
     for name, path in zip(outputs, resolved, strict=True):
-        if not is_remote(name) and Path(name).is_dir():
+        if not is_file_address(name) and Path(name).is_dir():
             raise InputError(f"--output_file must be a file. {name} is a folder; name a file in it.")
         if path in read:
             raise InputError(f"--output_file must not overwrite an input. Received {name} for both.")
     blocker = next((parent for parent in Path(outputs[0]).parents if parent.exists()), Path())
-    if not is_remote(outputs[0]) and not blocker.is_dir():
+    if not is_file_address(outputs[0]) and not blocker.is_dir():
         raise InputError(f"--output_file must lie in a folder. {blocker} is a file.")
 
 
@@ -192,4 +192,4 @@ def prose_refused(
 
 
 def _resolved(name: str) -> str:
-    return name if is_remote(name) else str(Path(name).resolve())
+    return name if is_file_address(name) else str(Path(name).resolve())

@@ -43,11 +43,6 @@ def exists(url: str) -> bool:
         return False
 
 
-def size(url: str) -> int:
-    """The size of a file in bytes. Raises MissingFileError if there is none."""
-    return _needed(url).size
-
-
 def find(pattern: str) -> list[str]:
     """The addresses of the files that match a pattern with `*`, `?`, `[...]` and `**`, sorted; may be empty."""
     return sorted(

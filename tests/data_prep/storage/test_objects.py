@@ -21,7 +21,6 @@ from data_prep.storage.objects import (
     open_binary,
     read,
     remove,
-    size,
     stored,
     upload,
     write,
@@ -43,12 +42,12 @@ def test_files_are_written_listed_and_removed(folder):
     assert list(files_below(f"{folder}/")) == ["a.txt", "b.tsv", "sub/c.txt"]
     assert list(files_below(f"{folder}/su")) == list(files_below("memory://none")) == []
     assert exists(folder) and exists(f"{folder}/a.txt") and not exists(f"{folder}/a")
-    assert size(f"{folder}/sub/c.txt") == 9 == stored(f"{folder}/sub/c.txt").size
+    assert stored(f"{folder}/sub/c.txt").size == 9
     assert stored(folder) is None is stored(f"{folder}/a")
     assert read(f"{folder}/b.tsv") == b"b.tsv"
     remove(f"{folder}/b.tsv")
     remove(f"{folder}/b.tsv")
-    for reading in (read, size, open_binary):
+    for reading in (read, open_binary):
         with pytest.raises(MissingFileError, match="b.tsv must "):
             reading(f"{folder}/b.tsv")
 

@@ -22,7 +22,6 @@ from data_prep.storage.objects import (
     find,
     open_binary,
     read,
-    size,
     stored,
     upload,
     write,
@@ -74,7 +73,7 @@ def test_files(folder):
     assert find(f"{folder}/*.txt") == [f"{folder}/a.txt"]
     assert find(f"{folder}/**/*.txt") == [f"{folder}/a.txt", f"{folder}/sub/c.txt"]
     assert list(files_below(folder)) == ["a.txt", "b.tsv", "sub/c.txt"]
-    assert exists(folder) and size(f"{folder}/a.txt") == 5 and stored(folder) is None
+    assert exists(folder) and stored(f"{folder}/a.txt").size == 5 and stored(folder) is None
     assert create(f"{folder}/new", b"1") and not create(f"{folder}/new", b"2")
     assert read(f"{folder}/new") == b"1"
     write(f"{folder}/large", CONTENT)
