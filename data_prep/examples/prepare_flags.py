@@ -68,7 +68,7 @@ class PrepareSettings:
         vocabulary says, or lower case without one.
       workers: number of processes; it does not change the output. Default: one per core.
       cluster: address of a Dask scheduler, dask://HOST:PORT, whose workers do the work. They must see the
-        vocabulary and the output, on a shared disk. It does not change the output.
+        vocabulary and the output, on a shared disk or at addresses. It does not change the output.
       runner: "local", or the Apache Beam runner of a cluster: DirectRunner, FlinkRunner, SparkRunner or
         DataflowRunner. It does not change the output.
       pipeline_options: options of the Beam runner in one string, for example "--flink_master=host:8081

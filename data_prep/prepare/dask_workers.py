@@ -1,8 +1,8 @@
 """`albert prepare --cluster=dask://HOST:PORT`: jobs on the workers of a Dask cluster.
 
-All workers see the vocabulary and the output under the same absolute paths, on a shared disk. Dask
-runs a job again if its worker is lost; the result is the same, because a job writes its files aside and renames
-them.
+All workers see the vocabulary and the output under the same absolute paths, on a shared disk, or at
+addresses. Dask runs a job again if its worker is lost; the result is the same, because a job
+writes its files aside and renames or uploads them.
 """
 
 import itertools
@@ -28,10 +28,10 @@ class DaskWorkers:
 
     Args:
       address: "dask://HOST:PORT" of the scheduler.
-      folder: a folder that all workers must see.
+      folder: a folder that all workers must see; None if they need none.
     """
 
-    def __init__(self, address: str, folder: Path):
+    def __init__(self, address: str, folder: Path | None):
         self._address, self._folder = address, folder
 
     def __enter__(self) -> "DaskWorkers":
@@ -103,11 +103,12 @@ class DaskWorkers:
             raise InputError(
                 f"All workers of a Dask cluster must have albert-tf installed. One has not: {first_line(error)}."
             ) from None
-        for worker, sees_folder in self._client.run(os.path.isdir, str(self._folder)).items():
+        seen = self._client.run(os.path.isdir, str(self._folder)) if self._folder else {}
+        for worker, sees_folder in seen.items():
             if not sees_folder:
                 raise InputError(
                     f"All workers of a Dask cluster must see the output's folder. {worker} has no {self._folder}; "
-                    "name an --output_file on a disk that they share."
+                    "name an --output_file on a disk that they share, or at an address such as s3://bucket/name."
                 )
         for worker, theirs in versions.items():
             if theirs != ours:

@@ -52,10 +52,11 @@ from data_prep.prepare.outputs import (
     with_word_boundaries,
 )
 from data_prep.prepare.parts import INDEX, Part, merge_shard
+from data_prep.prepare.parts_in_store import run_through_store, uploaded
 from data_prep.prepare.progress import PrepareProgress
 from data_prep.prepare.unfinished import finished_work, unfinished_folder
 from data_prep.prepare.workers import Workers
-from data_prep.storage.paths import file_size, local_copy, shown
+from data_prep.storage.paths import address, file_size, local_copy, shown
 from data_prep.text.documents import (
     MAX_DOCUMENT_CHARACTERS,
     Document,
@@ -132,22 +133,27 @@ def _write_examples(
     mixture = settings.mixture
     read = [SourceFile(shown(path), input_size(path)) for path in inputs]
     total = settings.passes * sum(each.bytes for each in read)
+    store = output.parts if settings.cluster else None  # where the parts are on their way
     with (
         _full_disk_as_input_error(output.local),
         unfinished_folder(output.work, _plan(settings, tokenizer)) as work,
-        _workers(settings, work) as workers,
+        Workers(available_cores()) as here,
+        _workers(settings, None if store else work) as workers,
         PrepareProgress(total, show_progress) as progress,
     ):
         if mixture.is_mixed:
             progress.step("measuring")
         sizes = measure_corpora(mixture, corpora, *layout)
         partners = _sample_partners(work, inputs, tokenizer, settings)
+        if partners and store:
+            partners = uploaded(partners, store)
         progress.step("preparing")
         passes = mixture.passes(sizes, settings.passes)
         jobs = _part_jobs(read_corpora(corpora, *layout), work, settings, passes, len(outputs), partners)
         counts: Counter = Counter()
         num_parts = 0
-        for part_counts in workers.run(_make_part, jobs):
+        made = run_through_store(workers, _make_part, jobs, store) if store else workers.run(_make_part, jobs)
+        for part_counts in made:
             counts += part_counts
             num_parts += 1
             progress.show(counts)
@@ -159,7 +165,7 @@ def _write_examples(
             progress.step("shuffling")
             remove_manifests(output.local, (path.name for path in outputs))
             parts = tuple(Part(work, number) for number in range(num_parts))
-            shards = _write_shards(parts, outputs, settings.drop_duplicates, workers)
+            shards = _write_shards(parts, outputs, settings.drop_duplicates, here if store else workers)
             contributed = mixture.report(sizes, settings.passes, counts)
             manifest = Manifest.build(settings, tokenizer, read, counts, shards, contributed)
             manifest.write(output.local)
@@ -173,7 +179,7 @@ def _write_examples(
     return manifest
 
 
-def _workers(settings: PrepareSettings, work: Path) -> "Workers | DaskWorkers":
+def _workers(settings: PrepareSettings, work: Path | None) -> "Workers | DaskWorkers":
     if not settings.cluster:
         return Workers(settings.workers or available_cores())
     from data_prep.prepare.dask_workers import DaskWorkers
@@ -193,7 +199,7 @@ class _PartJob:
     num_shards: int
     vocabulary_file: Path
     vocabulary_sha256: str
-    partners: Path | None  # file of the PartnerPool
+    partners: Path | None  # file of the PartnerPool, perhaps at an address
 
 
 def _plan(settings: PrepareSettings, tokenizer: Tokenizer) -> dict:
@@ -229,8 +235,10 @@ def _part_jobs(
     num_shards: int,
     partners: Path | None,
 ) -> Iterator[_PartJob]:
-    file = local_copy(Path(settings.vocabulary_file)).absolute()
-    sha256 = file_sha256(file)
+    file = Path(settings.vocabulary_file)
+    sha256 = file_sha256(local_copy(file))
+    if address(file) is None:
+        file = file.absolute()
     numbers = itertools.count()
     for stretch in text_stretches(
         texts, 1, lambda text: _share_of_part(text, settings, min(passes[text.corpus], _PASSES_TOGETHER))
@@ -264,7 +272,8 @@ def _make_part(job: _PartJob) -> Counter:
     tokenizer, masking = _tokenizer(
         job.vocabulary_file, settings.do_lower_case, settings.word_boundaries, job.vocabulary_sha256
     )
-    partners = _partners(job.partners, job.partners.stat().st_mtime_ns) if job.partners else None
+    pool = local_copy(job.partners) if job.partners else None
+    partners = _partners(pool, pool.stat().st_mtime_ns) if pool else None
     counts: Counter = Counter()
     records: list[bytes] = []
     rows: list[tuple[int, ...]] = []

@@ -19,11 +19,13 @@ class OutputFolder:
       name: the folder or its address, for messages.
       local: the folder of this machine that is written.
       work: the folder of unfinished work. Its name does not depend on --num_shards, so that a change is noticed.
+      parts: the address where a cluster's workers leave parts; None if the output is on a disk that they share.
     """
 
     name: str
     local: Path
     work: Path
+    parts: str | None = None
 
     @property
     def final(self) -> Path:
@@ -65,7 +67,7 @@ def output_folder(output_file: str) -> Iterator[OutputFolder]:
     scratch = cache_folder() / "prepare" / hashlib.sha256(output_file.encode()).hexdigest()[:24]
     scratch.mkdir(parents=True, exist_ok=True)
     with Lock(f"{folder}/.{name}"):  # other sets may be written to the folder meanwhile
-        yield OutputFolder(folder, scratch / "files", scratch / "work")
+        yield OutputFolder(folder, scratch / "files", scratch / "work", f"{folder}/.{name}/parts")
     _delete_if_finished(scratch)
 
 

@@ -42,6 +42,11 @@ class Part:
     folder: Path
     number: int
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files in the order in which they are written; the last one marks the part as complete."""
+        return tuple(map(self._file, ("records", "index", "json")))
+
     def write(self, records: list[bytes], index: np.ndarray, num_shards: int, summary: dict) -> None:
         """Writes the records, their index and at last the summary, which marks the part as complete.
 

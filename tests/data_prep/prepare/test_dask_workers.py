@@ -12,6 +12,7 @@ from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare import dask_workers, local
 from data_prep.prepare.local import prepare
+from data_prep.storage import objects
 from tests.story import write_story
 
 pytest.importorskip("distributed", reason="an extra: pip install '.[dask]'")
@@ -94,6 +95,31 @@ def test_nsp_draws_the_same_partners(cluster, settings):
     prepare(settings("local", workers=1, sentence_objective="nsp"), show_progress=False)
     prepare(settings("dask", cluster=cluster.address, sentence_objective="nsp"), show_progress=False)
     assert contents("dask") == contents("local")
+
+
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+def test_parts_pass_through_the_store_of_the_output(cluster, settings, objective, tmp_path, monkeypatch):
+    """The workers write nothing else; a driver that was killed goes on with the parts that have arrived."""
+    url = f"file://{tmp_path}/store"
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    prepare(settings("local", workers=1, sentence_objective=objective), show_progress=False)
+    on_cluster = settings(url, cluster=cluster.address, sentence_objective=objective)
+    arrived = []
+
+    def download(address, path):
+        arrived.append(address.removeprefix(f"{url}/.train.tfrecord/parts/"))
+        if len(arrived) == 7:
+            raise KeyboardInterrupt
+        objects.download(address, path)
+
+    monkeypatch.setattr("data_prep.prepare.parts_in_store.download", download)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(on_cluster, show_progress=False)
+    assert arrived[:4] == ["000000.records", "000000.index", "000000.json", "000001.records"]
+    prepare(on_cluster, show_progress=False)
+    assert arrived[6:8] == ["000002.records", "000002.records"]
+    assert contents(tmp_path / "store") == contents("local")
+    assert not [name for name in objects.files_below(url) if "parts" in name]
 
 
 def test_users_errors_come_from_the_workers(cluster, settings):
