@@ -33,7 +33,7 @@ _NO_CREDENTIALS = {
     *("SSOTokenLoadError", "UnauthorizedSSOTokenError", "DefaultCredentialsError", "RefreshError"),
 }
 _OUTAGES = {
-    *("OSError", "HTTPClientError", "ResponseStreamingError"),  # botocore
+    *("OSError", "HTTPClientError", "ResponseStreamingError", "EndpointConnectionError"),  # botocore
     *(
         "ClientError",
         "TransportError",

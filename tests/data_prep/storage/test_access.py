@@ -54,6 +54,7 @@ def named(name, message="words", **attributes):
         *(ConnectionResetError(), TimeoutError(), OSError("cut"), with_status(503), with_status(429)),
         *(named("HttpError", code=503), named("ClientResponseError", status=500), named("ClientError")),
         *(named("HTTPClientError"), named("TransportError"), named("ChecksumError")),
+        type("EndpointConnectionError", (type("BotoCoreError", (Exception,), {}),), {})("refused"),
     ],
 )
 def test_an_outage_is_retried(error, url, pauses):
