@@ -1,18 +1,21 @@
-"""Runs on real servers of S3 and GCS: kill -9 between a checkpoint's data and its index, and what follows."""
+"""Runs on real servers of S3 and GCS: a process that is killed, several workers."""
 
+import tempfile
 import time
 
 import pytest
 
 from albert_cli import cli
 from albert_tf.checkpoints.open_model import open_model
+from albert_tf.checkpoints.run_files import read_metrics
+from albert_tf.training.cluster import loopback_clusters
 from data_prep.storage.access import attempt
 from data_prep.storage.folders import pull
 from data_prep.storage.objects import files_below
 from tests.albert_tf.checkpoints.random_models import assert_same_weights
 from tests.albert_tf.training.test_run_place import assert_same_files
 from tests.data_prep.storage.servers import Front, gcs_server, s3_server
-from tests.processes import ROOT, Program
+from tests.processes import ROOT, Program, run_together
 
 pytestmark = [
     pytest.mark.very_slow,
@@ -90,3 +93,35 @@ def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
         assert_same_weights(
             open_model(f"{url}{model}").weights, open_model(f"{tmp_path}/local{model}").weights
         )
+
+
+def test_two_workers_resume_and_roll_back(store, pretraining_files, tmp_path):
+    """Each on a machine of its own, with an empty cache for every start; as two workers in one local folder."""
+    scheme, _, environment = store
+    url, local = f"{scheme}://bucket/runs/two", tmp_path / "local"
+    flags = {"log_steps": 2, "num_warmup_steps": 1, "eval_file": None, "do_eval": None}
+    flags |= {"spike_factor": 1.2, "spike_intervals": 2, "max_rollbacks": 1}
+
+    def train(place, **changes) -> list[str]:
+        """The two workers' messages; both end with status 2 if the learning rate is too high."""
+        command = [ROOT / "run_pretraining.py", *pretraining_files.flags(place, **flags, **changes)[1:]]
+        caches = [{"ALBERT_TF_CACHE": tempfile.mkdtemp(dir=tmp_path)} for _ in range(2)]
+        environments = [
+            {**environment, **cache, "TF_CONFIG": cluster}
+            for cache, cluster in zip(caches, loopback_clusters(2), strict=True)
+        ]
+        workers = run_together([command, command], environments, timeout=400)
+        status = 2 if changes["learning_rate"] > 1 else 0
+        for worker in workers:
+            assert worker.returncode == status, worker.stderr
+        return [worker.stderr for worker in workers]
+
+    for place in (url, local):
+        train(place, num_train_steps=12, learning_rate=0.001)
+        messages = train(place, num_train_steps=100, learning_rate=30)
+        assert f"resuming at step 12 of the run in {place}" in messages[0]
+        for message in messages:
+            assert "after 1 roll-backs. Training diverges: use a lower --learning_rate" in message
+    pull(url, tmp_path / "copy")
+    assert [line["rolled_back_to"] for line in read_metrics(local) if "rolled_back_to" in line] == [12, 8]
+    assert_same_files(tmp_path / "copy", local)
