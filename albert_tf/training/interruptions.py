@@ -13,12 +13,16 @@ from albert_tf.checkpoints.checkpoint_files import steps_in
 from albert_tf.checkpoints.run_files import CHECKPOINTS
 from albert_tf.training.devices import WORKER_LOST, Devices
 from data_prep.errors import DiskFullError, InputError, Preempted, disk_full, first_line
+from data_prep.files import cache_folder
 from data_prep.signals import signal_handler
+from data_prep.storage.cache import BYTES as CACHE_BYTES
 
 # In TensorFlow's errors from its file system for Google Cloud Storage, also those that are of the class of a lost
 # worker's: "All 10 retry attempts failed. The last failure: Error executing ... when reading gs://bucket/file".
 _STORED = re.compile(r"gs://[^\s'\"\[]*")
 _REQUEST = re.compile(r"Error executing an HTTP request.*")
+# In its errors from a map function in Python: the last line of the traceback, with the error of this library.
+_OURS = re.compile(r"^data_prep\.[\w.]+Error: (.+)$", re.MULTILINE)
 _STOPPING = b"\nStopping, and saving the state. Ctrl-C again ends at once, without saving.\n"
 
 
@@ -94,6 +98,13 @@ def as_input_errors(run: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
+        if isinstance(error, tf.errors.OpError) and (ours := _OURS.search(str(error))):
+            raise InputError(f"{ours[1]} {_state(run).capitalize()}.") from None
+        if isinstance(error, tf.errors.NotFoundError) and str(cache_folder()) in str(error):
+            raise InputError(
+                "The cache must hold at least three files of the examples. It needed the place of one before it "
+                f"was read; set {CACHE_BYTES} to a larger number. {_state(run).capitalize()}."
+            ) from None
         if isinstance(error, tf.errors.OpError) and (address := _STORED.search(str(error))):
             request = _REQUEST.search(str(error))
             words = (request[0] if request else first_line(error)).rstrip(".")

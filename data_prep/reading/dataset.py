@@ -175,10 +175,17 @@ class _FileSet:
         names = [str(path) for path in self.paths]
         files = tf.data.Dataset.from_tensor_slices((tf.gather(names, order), tf.gather(compressions, order)))
         if any(map(address, self.paths)):
-            files = files.map(_with_local_name).prefetch(_COPIED_AHEAD)
+            # Twice, since the cache may have needed the place of a copy that waited.
+            files = files.map(_copied).prefetch(_COPIED_AHEAD).map(_with_local_name)
         return files.flat_map(
             lambda name, compression: tf.data.TFRecordDataset(name, compression, buffer_size=1 << 20)
         ).skip(left)
+
+
+def _copied(name: tf.Tensor, compression: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The same; a file that TensorFlow cannot read where it is has a copy on this machine by then."""
+    with tf.control_dependencies([_with_local_name(name, compression)[0]]):
+        return tf.identity(name), compression
 
 
 def _with_local_name(name: tf.Tensor, compression: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

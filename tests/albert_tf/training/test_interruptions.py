@@ -10,6 +10,7 @@ from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.tensorflow_devices import TensorFlowDevices
 from data_prep.errors import InputError, Preempted
 from data_prep.signals import signal_handler
+from data_prep.storage.access import StorageError
 
 
 def press_ctrl_c() -> None:
@@ -88,6 +89,24 @@ def test_a_failing_store_is_not_a_lost_worker(words, reason, tmp_path):
     message = f"^gs://bucket/file could not be read: {reason}. Start again .* no checkpoint yet"
     with pytest.raises(InputError, match=message), as_input_errors(tmp_path):
         raise tf.errors.AbortedError(None, None, f"{words}\n\t when reading gs://bucket/file [Op:Next]")
+
+
+def test_an_error_in_the_readers_thread_is_one_sentence(tmp_path):
+    """Copying a shard to the cache fails: during an outage, or on a full disk."""
+
+    def copied(_):
+        raise StorageError("s3://bucket/shard could not be reached for 60 seconds: cut. Run it again.")
+
+    examples = tf.data.Dataset.range(2).map(lambda number: tf.py_function(copied, [number], tf.string))
+    message = r"^s3://bucket/shard could not be .* cut\. Run it again\. There is no checkpoint yet\.$"
+    with pytest.raises(InputError, match=message), as_input_errors(tmp_path):
+        list(examples.prefetch(1))
+
+
+def test_a_cache_that_is_too_small(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path))
+    with pytest.raises(InputError, match="three files"), as_input_errors(tmp_path):
+        list(tf.data.TFRecordDataset(str(tmp_path / "files/entry/shard")))
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 import collections
 import gzip
 import shutil
+import time
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,6 +104,22 @@ def test_evaluation_reads_everything_once_in_order(files):
     batches = stream(files, repeat=False)
     assert [len(batch) for batch in batches] == [4, 4, 4, 4, 4, 3]
     assert joined(batches) == ALL
+
+
+def test_a_copy_that_gives_way_before_it_is_read_is_made_again(equal_files, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path))
+    remote = ExampleFiles.read([Path(f"file://{path}") for path in equal_files])
+    batches = iter(pretraining_dataset(remote, batch_size=1).take(40))
+    numbers = [next(batches)["input_ids"][0, 1].numpy()]
+    deadline = time.monotonic() + 60
+    while (
+        not (copies := list(tmp_path.glob(f"files/*/{equal_files[2].name}"))) and time.monotonic() < deadline
+    ):
+        time.sleep(0.05)
+    for copy in copies:
+        shutil.rmtree(copy.parent)
+    numbers += [batch["input_ids"][0, 1].numpy() for batch in batches]
+    assert numbers == 2 * [*range(10, 15), *range(20, 25), *range(30, 35), *range(40, 45)]
 
 
 def test_epochs_are_permutations(files):
