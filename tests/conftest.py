@@ -19,6 +19,7 @@ from tests.story import write_story
 
 # A busy machine is no defect.
 hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  # `make test`
 hypothesis.settings.load_profile("patient")
 
 
@@ -28,6 +29,27 @@ def pytest_runtest_setup(item):
 
         if not compiles_for_cpus():
             pytest.skip("this TensorFlow cannot compile for CPUs; tensorflow-tpu cannot")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tokenizers_tried_once():
+    """Trying a vocabulary's tokenizer.json takes more than a second, and many tests write that of the same one."""
+    from albert_tf.checkpoints import huggingface
+
+    write, written = huggingface.write_tokenizer_json, {}
+
+    def write_once(vocabulary, path: Path) -> str:
+        if vocabulary not in written:
+            note = write(vocabulary, path)
+            written[vocabulary] = note, path.read_bytes() if path.exists() else None
+        note, content = written[vocabulary]
+        if content is not None:
+            path.write_bytes(content)
+        return note
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(huggingface, "write_tokenizer_json", write_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import pytest
 import albert_tf
 from albert_cli import cli
 from tests.data_prep.wordpieces import vocab_file  # noqa: F401  a fixture
+from tests.selection import all_but_very_slow
 from tests.test_floors import FOLDERS
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +107,10 @@ def test_python(snippet, folder, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", albert_tf.__all__)
+@pytest.mark.parametrize(
+    "name",
+    all_but_very_slow(albert_tf.__all__, set(albert_tf.__all__) - {"MultiLabelClassifier", "export_model"}),
+)
 def test_public_docstrings(name, run_folder, pretraining_files, vocab_file, monkeypatch, tmp_path):  # noqa: F811
     """Every public name has an example, which runs beside a run, held-out examples and a vocab.txt."""
     monkeypatch.chdir(tmp_path)

@@ -55,6 +55,7 @@ def checkpoint_steps(run: Path) -> set[int]:
 def test_sigterm_saves_and_the_same_command_resumes(pretraining_files, tmp_path):
     run, whole = tmp_path / "run", tmp_path / "whole"
     flags = {**LONG, "save_checkpoints_steps": 300, "iterations_per_loop": 1}
+    flags |= {"eval_file": None, "do_eval": None}
     command = program(pretraining_files, run, **flags)
     with Program(command) as process:
         wait_for_step(process, run, 20)

@@ -1,6 +1,7 @@
 """Commands whose inputs and outputs are at addresses of object stores: the same bytes as on this machine."""
 
 import json
+import operator
 from pathlib import Path
 
 import pytest
@@ -122,48 +123,58 @@ def test_what_an_address_lacks(run):
 
 @pytest.mark.slow
 class TestWithModels:
-    def test_exports_and_conversions(self, store, finetuning_files, run, tmp_path):
-        model = finetuning_files.checkpoint
-        for flags in (
-            ("export", f"--model_dir={model}", "--kind=preprocessor", "--seq_length=32", "--output={}"),
-            ("convert", model, "{}", "--to=huggingface", "--noverify"),
-        ):
-            name = flags[0]
-            written = [str(flag).format(tmp_path / name) for flag in flags]
-            status, _, error = run(*written)
-            assert status == 0, error
-            pushed = [str(flag).format(f"{store}/{name}") for flag in flags]
-            status, out, error = run(*pushed)
-            assert (status, out) == (0, f"{store}/{name}\n"), error
-            here, there = contents(tmp_path / name), contents(f"{store}/{name}")
-            assert there.keys() == here.keys()
-            # TensorFlow counts the functions of a process, in whose names the second graph differs.
-            assert {name for name in here if here[name] != there[name]} <= {
-                "saved_model.pb",
-                "fingerprint.pb",
-            }
-        status, _, error = run("convert", model, f"{store}/convert", "--to=tf1")
-        assert status == 2 and f"{store}/convert" in error
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            pytest.param(
+                ("export", "--model_dir={model}", "--kind=preprocessor", "--seq_length=32", "--output={to}"),
+                marks=pytest.mark.very_slow,
+            ),
+            ("convert", "{model}", "{to}", "--to=huggingface", "--noverify"),
+        ],
+        ids=operator.itemgetter(0),
+    )
+    def test_exports_and_conversions(self, store, finetuning_files, run, tmp_path, flags):
+        model, name = finetuning_files.checkpoint, flags[0]
+        status, _, error = run(*(flag.format(model=model, to=tmp_path / name) for flag in flags))
+        assert status == 0, error
+        status, out, error = run(*(flag.format(model=model, to=f"{store}/{name}") for flag in flags))
+        assert (status, out) == (0, f"{store}/{name}\n"), error
+        here, there = contents(tmp_path / name), contents(f"{store}/{name}")
+        assert there.keys() == here.keys()
+        # TensorFlow counts the functions of a process, in whose names the second graph differs.
+        assert {name for name in here if here[name] != there[name]} <= {"saved_model.pb", "fingerprint.pb"}
+        if name == "convert":
+            status, _, error = run("convert", model, f"{store}/convert", "--to=tf1")
+            assert status == 2 and f"{store}/convert" in error
 
-    def test_a_task(self, store, finetuning_files, run, tmp_path):
-        """Rows are read at addresses, which the settings name; answers are written there."""
+    @pytest.fixture
+    def rows(self, store, finetuning_files) -> tuple[dict, dict]:
+        """The flags of a task's files on this machine, and of the same at addresses."""
         folder = finetuning_files.folder
         local = {f"{role}_file": folder / f"classification-{role}.csv" for role in ("train", "dev", "test")}
         for path in local.values():
             upload(path, f"{store}/rows/{path.name}")
-        remote = {name: f"{store}/rows/{path.name}" for name, path in local.items()}
-        results = []
-        for number, files in enumerate((local, remote)):
+        return local, {name: f"{store}/rows/{path.name}" for name, path in local.items()}
+
+    @pytest.mark.very_slow
+    def test_training_reads_the_same_rows(self, rows, finetuning_files, run, tmp_path):
+        predicted = []
+        for number, files in enumerate(rows):
             output = tmp_path / f"run-{number}"
-            status, _, error = run(
-                *finetuning_files.flags(output, num_train_steps=4, do_predict=True, **files)
-            )
+            flags = finetuning_files.flags(output, num_train_steps=4, do_predict=True, **files)
+            status, _, error = run(*flags)
             assert status == 0, error
-            results.append(contents(output))
-        settings = json.loads(results[1]["seed_0/settings.json"])
+            predicted.append(contents(output)["seed_0/test_probabilities.jsonl"])
+        assert predicted[0] == predicted[1]
+
+    def test_a_task(self, store, rows, finetuning_files, run, tmp_path):
+        """Rows are read at addresses, which the settings name; answers are written there."""
+        (local, remote), output = rows, tmp_path / "run"
+        status, _, error = run(*finetuning_files.flags(output, num_train_steps=4, **remote))
+        assert status == 0, error
+        settings = json.loads(contents(output)["seed_0/settings.json"])
         assert {name: settings[name] for name in remote} == remote
-        predicted = "seed_0/test_probabilities.jsonl"
-        assert results[0][predicted] == results[1][predicted]
 
         flags = ("predict", f"--model_dir={output}")
         answers = tmp_path / "answers.jsonl"

@@ -25,12 +25,13 @@ from tests.conformance.cases import (
     optimizer_steps,
 )
 from tests.processes import run_together
+from tests.selection import all_but_very_slow
 
 POLICIES = ("float32", "bfloat16", "mixed_bfloat16")
 EVERY_CASE = pytest.mark.parametrize("name", CASES)
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 EVERY_OPTIMIZER = pytest.mark.parametrize("name", OPTIMIZERS)
-EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
+EVERY_POLICY = pytest.mark.parametrize("policy", all_but_very_slow(POLICIES, ("float32", "mixed_bfloat16")))
 
 
 def policies(layer) -> list[tuple[str, str]]:
@@ -99,7 +100,7 @@ def test_save_and_load(name, policy, other_global_policy, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.very_slow)])
 @pytest.mark.parametrize("name", [name for name in MODELS if "Pretrainer" not in name])
 def test_lora(name, policy, tmp_path):
     """It starts as the model that it adapts, trains little, and comes back from a file merged or alone."""
@@ -138,7 +139,7 @@ def test_frozen_encoder(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES[1:])
+@pytest.mark.parametrize("policy", all_but_very_slow(POLICIES[1:], ("mixed_bfloat16",)))
 @EVERY_CASE
 def test_bfloat16(name, policy):
     """Variables and results are in the policy's dtypes, and near those of float32."""
@@ -225,7 +226,7 @@ def test_xla(name, expected):
     ("name", "policy"),
     [  # one of each base class: it takes seconds, and they share the code
         pytest.param("AlbertEncoder, groups", "mixed_bfloat16", marks=pytest.mark.very_slow),
-        ("AlbertPretrainer", "float32"),
+        pytest.param("AlbertPretrainer", "float32", marks=pytest.mark.very_slow),
         ("MultipleChoice", "float32"),
         pytest.param("QuestionAnswering, answerable", "float32", marks=pytest.mark.very_slow),
     ],

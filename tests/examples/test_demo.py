@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from examples.demo.__main__ import (
     vocabulary_flags,
 )
 from examples.demo.corpus import write_corpus
-from tests.processes import run_together
+from tests.processes import run_python
 from tests.story import write_story
 
 
@@ -73,25 +75,43 @@ def test_the_folder_of_an_interrupted_demo_is_a_demos(tmp_path, monkeypatch):
     paths.check()
 
 
+def run_demo(folder: Path, masking: str) -> str:
+    """A demo of ten steps on the text in this folder; returns what it prints."""
+    flags = (f"--output={folder}/demo", "--steps=10", f"--masking={masking}")
+    return run_python("-m", "examples.demo", f"--text={folder}/text", *flags, timeout=500)
+
+
+@pytest.fixture(scope="module")
+def whole_demo(tmp_path_factory) -> tuple[Path, str]:
+    """A folder with a user's text and the demo that read it; what that printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "text").mkdir()
+    write_story(folder / "text" / "story [draft].txt", documents=30)
+    return folder, run_demo(folder, "dynamic")
+
+
+def assert_shows_the_whole_journey(folder: Path, printed: str) -> None:
+    assert "sentence-order accuracy" in printed
+    assert "(story [draft].txt, piece" in printed
+    assert printed.count("[MASK]") == 5
+    made = {path.name for path in (folder / "demo").iterdir()}
+    assert made >= {"corpus", "vocabulary", "examples", "run", "learning_curve.png", "saved_model"}
+    assert (folder / "demo" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.very_slow
 @pytest.mark.journey
-def test_the_whole_journey_on_the_users_text(tmp_path):
-    (tmp_path / "text").mkdir()
-    write_story(tmp_path / "text" / "story [draft].txt", documents=60)
-    tokens = set()
-    for masking in ("dynamic", "static"):  # the second run replaces the files of the first
-        flags = (f"--output={tmp_path}/demo", "--steps=20", f"--masking={masking}")
-        command = ["-m", "examples.demo", f"--text={tmp_path}/text", *flags]
-        (result,) = run_together([command], [{}], timeout=500)
-        assert result.returncode == 0, result.stderr
-        tokens.add(count_tokens(Paths(tmp_path / "demo")))
-    assert len(tokens) == 1  # the steps follow the text, not the copies of it
-    assert "sentence-order accuracy" in result.stdout
-    assert "(story [draft].txt, piece" in result.stdout
-    assert result.stdout.count("[MASK]") == 5
-    made = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert made >= {"corpus", "vocabulary", "examples", "run", "learning_curve.png", "saved_model"}
-    assert (tmp_path / "demo" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+def test_the_whole_journey_on_the_users_text(whole_demo):
+    assert_shows_the_whole_journey(*whole_demo)
+
+
+@pytest.mark.very_slow
+def test_another_demo_replaces_the_files(whole_demo):
+    """And its steps follow the text, not the copies of it."""
+    folder, _ = whole_demo
+    tokens = count_tokens(Paths(folder / "demo"))
+    assert_shows_the_whole_journey(folder, run_demo(folder, "static"))
+    assert count_tokens(Paths(folder / "demo")) == tokens
 
 
 @pytest.mark.parametrize(

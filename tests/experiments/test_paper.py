@@ -27,6 +27,7 @@ from experiments.paper.results import Column, ResultRow, Results, compare_rows
 from experiments.paper.sentence_probe import probe
 from tests.reference import albert
 from tests.reference import layer_changes as reference
+from tests.selection import all_but_very_slow
 
 # Millions of parameters -> what Tables 1 and 12 print for them.
 PRINTED = {59: {60}, 223: {235, 225}, 496: {499}}
@@ -165,7 +166,7 @@ def test_the_table_has_the_papers_numbers_beside_ours(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
+@pytest.mark.parametrize("sharing", all_but_very_slow(["all", "attention", "ffn", "none"], ["none"]))
 def test_layer_changes_as_plain_numpy(tiny_config, sharing):
     tiny = dataclasses.replace(tiny_config, parameter_sharing=sharing, hidden_dropout_prob=0.5)
     encoder = AlbertEncoder(tiny, seed=1)

@@ -11,7 +11,7 @@ from tests.export.conftest import write_source
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pooling", ["mean", "pooled"])
+@pytest.mark.parametrize("pooling", ["mean", pytest.param("pooled", marks=pytest.mark.very_slow)])
 def test_equals_the_encoder_on_single_texts(source, exported, pooling, tokenizer):
     encoder, folder = load_pretrained(source).encoder, exported("embedding", pooling=pooling)
     loaded = tf.saved_model.load(folder)

@@ -60,7 +60,7 @@ def v1_inputs(batch) -> dict:
     return dict(zip(("input_ids", "input_mask", "segment_ids"), hub_inputs(batch).values(), strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_layers_are_traced_once_for_each_value_of_training(tmp_path, monkeypatch):
     """All methods and signatures share them."""
     traced = []
@@ -109,7 +109,7 @@ def test_methods_and_signatures_equal_the_model(exported, loaded):
         np.testing.assert_allclose(loaded(inputs)["sequence_output"], expected, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_layer_of_a_keras_model(exported):
     model, batch, folder = exported
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in TEXT_INPUTS}
@@ -213,8 +213,8 @@ def test_loaded_functions_are_traced_once(loaded):
     assert memory[19] - memory[9] < 64
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("training", [True, pytest.param(False, marks=pytest.mark.very_slow)])
+@pytest.mark.very_slow
+@pytest.mark.parametrize("training", [True, False])
 def test_gradients_equal_the_models(tmp_path, training):
     """In both branches; without dropout the gradients follow from weights and inputs."""
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

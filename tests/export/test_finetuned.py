@@ -75,6 +75,9 @@ def test_classifier(finetuned):
     served = loaded.signatures["serving_default"](text=tf.constant(LINES))
     np.testing.assert_array_equal(served["probabilities"], outputs["probabilities"])
     assert loaded(tf.zeros([0], tf.string))["probabilities"].shape == (0, 2)
+    pairs = LINES, LINES[::-1]
+    expected = tf.nn.softmax(model.predict(pairs, verbose=0))
+    np.testing.assert_allclose(loaded.pair(*map(tf.constant, pairs))["probabilities"], expected, atol=1e-5)
     ids = [features["input_ids"].tolist() for features in model.preprocessor.features(LINES)]
     messages = tf.constant([serialized(input_ids=row) for row in ids])
     found = loaded.signatures["examples"](examples=messages)
@@ -117,7 +120,7 @@ def test_the_card_describes_what_is_exported(model_file, tmp_path):
     assert "head for classification" not in card
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_classifier_with_several_labels(finetuned):
     model, loaded, folder = finetuned("topics", "classifier")
     outputs = loaded(tf.constant(LINES))
@@ -133,7 +136,7 @@ def test_classifier_with_several_labels(finetuned):
     assert note in card_of(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_regressor_of_pairs(finetuned):
     model, loaded, _ = finetuned("pair", "classifier")
     pairs = LINES, [*LINES[1:], LONG]
@@ -271,7 +274,7 @@ def test_options_are_filled_into_questions():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["span", "span or none"])
+@pytest.mark.parametrize("name", [pytest.param("span", marks=pytest.mark.very_slow), "span or none"])
 def test_question_answering_equals_the_model(finetuned, name):
     """Answers, their positions, scores and null odds, for contexts of many windows and of none."""
     model, loaded, _ = finetuned(name, "question-answering")
@@ -320,7 +323,7 @@ def test_the_check_of_a_model_that_finds_no_span(model_file, tokenizer, monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["span", "span or none"])
+@pytest.mark.parametrize("name", [pytest.param("span", marks=pytest.mark.very_slow), "span or none"])
 def test_serialized_examples_of_windows(finetuned, name):
     """The scores are the model's, to which `albert finetune` names the tokens that cannot answer."""
     model, loaded, _ = finetuned(name, "question-answering")

@@ -1,5 +1,6 @@
 """Fine-tuned models of every kind for ONNX Runtime and LiteRT: ids in, and what the model computes out."""
 
+import itertools
 import json
 import re
 
@@ -25,6 +26,7 @@ from tests.albert_tf.tasks.files import write_questions
 from tests.albert_tf.tasks.task_models import CASES
 from tests.cards import card_of, examples_of, printed_by
 from tests.export.test_finetuned import saved
+from tests.selection import all_but_very_slow
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +42,12 @@ KINDS = {
     "span or none": "question-answering",
 }
 RUNTIMES = {"onnx": (ONNX.file, onnx_runner), "litert": (LITERT.file, litert_runner)}
-EVERY_KIND = pytest.mark.parametrize("name", KINDS)
+HELD = itertools.product(RUNTIMES, KINDS)
+FEW = (
+    *(("onnx", name) for name in ("topics", "choice", "words", "span or none")),
+    *(("litert", name) for name in ("topics", "span or none")),
+)
+EVERY_EXPORT = pytest.mark.parametrize(("runtime", "name"), all_but_very_slow(HELD, FEW))
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +98,7 @@ def expected(name, model, batch):
     return {"probabilities": probabilities, "logits": np.maximum(logits, MASKED_LOGIT)}
 
 
-@EVERY_KIND
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@EVERY_EXPORT
 def test_equals_the_model(name, runtime, models, exported):
     """On batches of several shapes; what cannot be an answer follows from the ids, without `p_mask`."""
     model, (folder, _) = models[name][0], exported(name, runtime)
@@ -111,7 +117,7 @@ def test_equals_the_model(name, runtime, models, exported):
     assert {path.name for path in folder.iterdir()} == files
 
 
-@EVERY_KIND
+@pytest.mark.parametrize("name", all_but_very_slow(KINDS, KINDS.keys() - {"span"}))
 def test_metric_before_and_after(name, models, exported):
     """The metric of the model's task on a file of own data is that of `albert evaluate`, and of the file."""
     model, (folder, note) = models[name][0], exported(name, "onnx")
@@ -129,8 +135,7 @@ def test_metric_before_and_after(name, models, exported):
     assert float(before) == pytest.approx(task.kind.measure(task, [split], [predictions])[metric], abs=1e-4)
 
 
-@EVERY_KIND
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@EVERY_EXPORT
 def test_examples_of_the_card_run(name, runtime, exported):
     """With ids; in a portable model, also with texts."""
     folder, _ = exported(name, runtime)

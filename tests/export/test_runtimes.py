@@ -143,7 +143,7 @@ def test_vectors_in_bfloat16_are_as_exact_as_those_of_the_saved_model(exported, 
 
 
 @pytest.mark.slow
-@FORMATS
+@pytest.mark.parametrize("runtime", ["onnx", pytest.param("litert", marks=pytest.mark.very_slow)])
 def test_without_positions(runtime, source, portable):
     folder = portable(runtime)
     run = RUNNERS[runtime](folder / FILES[runtime])
@@ -160,7 +160,7 @@ def test_without_positions(runtime, source, portable):
     assert sorted(path.name for path in folder.iterdir()) == sorted(files)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @FORMATS
 def test_has_only_the_outputs_of_trained_parts(runtime, tmp_path):
     source = write_source(tmp_path / "source", "masked_lm", "sentence_order")

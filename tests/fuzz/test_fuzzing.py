@@ -29,10 +29,17 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.fuzz.campaign import run
 from tests.fuzz.readers import BY_NAME
+from tests.selection import all_but_very_slow
+
+FEW = [
+    name
+    for name in BY_NAME
+    if not name.startswith("portable ") or name in ("portable embedding", "portable span or none")
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", all_but_very_slow(BY_NAME, FEW))
 @pytest.mark.parametrize(
     "cases", [range(4), pytest.param(range(4, 40), marks=pytest.mark.very_slow)], ids=str
 )

@@ -39,7 +39,7 @@ def run_python(script: str, folder: Path, *arguments: str, **environment: str) -
 @contextlib.contextmanager
 def serving(server: socketserver.BaseServer) -> Iterator[None]:
     """Within this context the server answers, in a thread."""
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))  # looks this often whether to stop
     thread.start()
     try:
         yield

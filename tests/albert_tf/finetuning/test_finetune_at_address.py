@@ -25,7 +25,7 @@ def cache(monkeypatch, tmp_path) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_killed_between_the_best_weights_and_their_line(
     finetuning_files, tmp_path, cache, monkeypatch, capfd
 ):

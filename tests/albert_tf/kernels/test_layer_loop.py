@@ -47,7 +47,7 @@ GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
     [
         pytest.param({}, False, id="all"),
         pytest.param({"parameter_sharing": "none"}, False, id="none", marks=pytest.mark.very_slow),
-        pytest.param(GROUPS, False, id="groups"),
+        pytest.param(GROUPS, False, id="groups", marks=pytest.mark.very_slow),
         # XLA sees the same operations whichever layers share them, and takes long to compile.
         pytest.param(
             {"num_hidden_layers": 2}, True, id="jit", marks=[pytest.mark.very_slow, pytest.mark.xla]
@@ -64,8 +64,8 @@ def test_remat_keeps_the_gradients_with_dropout(tiny_config, changes, jit_compil
             np.testing.assert_allclose(one, other, atol=1e-6, rtol=0, err_msg=remat)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("remat", ["layers", pytest.param("activations", marks=pytest.mark.very_slow)])
+@pytest.mark.very_slow
+@pytest.mark.parametrize("remat", LEVELS)
 def test_remat_keeps_the_gradients_in_bfloat16(tiny_config, remat):
     """The backward pass computes in bfloat16, too, outside the calls in which Keras casts."""
     config = with_dropout(tiny_config)

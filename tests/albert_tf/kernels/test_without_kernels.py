@@ -21,7 +21,7 @@ def test_only_the_model_knows_the_folder():
     assert knowing == {"albert_tf.model.layers"}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_pretraining():
     expected = train(TensorFlowDevices())
     with without_kernels():

@@ -167,10 +167,8 @@ print("XLA_FLAGS:", os.environ.get("XLA_FLAGS"))
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "flags", [None, pytest.param("--xla_backend_optimization_level=0", marks=pytest.mark.very_slow)]
-)
+@pytest.mark.very_slow
+@pytest.mark.parametrize("flags", [None, "--xla_backend_optimization_level=0"])
 def test_formulas_do_not_use_ynnpack(monkeypatch, flags):
     """It is not safe in several threads; and the environment is as before."""
     monkeypatch.delenv("XLA_FLAGS")

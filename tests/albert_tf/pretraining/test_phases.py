@@ -181,7 +181,7 @@ def test_a_longer_phase_starts_with_repeated_rows(flags, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("step", "tiled"), [(6, False), (8, True)])
+@pytest.mark.parametrize(("step", "tiled"), [pytest.param(6, False, marks=pytest.mark.very_slow), (8, True)])
 def test_rolling_back_to_an_earlier_phase(finished, flags, tmp_path, monkeypatch, step, tiled):
     """To step 4: at the end of its own phase nothing is repeated, in the longer phase the trained rows are."""
     copy_until(finished, tmp_path / "run", step - 1)
@@ -271,7 +271,7 @@ def test_files_that_do_not_fit(flags, pretraining_files, tmp_path, capfd):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_folder_with_other_phases(finished, flags, tmp_path, capfd):
     first, second = flags.phases
     shorter, batch = first.replace("num_train_steps=6", "num_train_steps=5"), f"{second} train_batch_size=2"

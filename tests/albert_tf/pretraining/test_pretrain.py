@@ -310,8 +310,8 @@ def test_training_without_evaluation_file_reports_it(pretraining_files, tmp_path
     assert not [line for line in read_metrics(tmp_path / "run") if "eval_loss" in line]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("by_phase", [False, pytest.param(True, marks=pytest.mark.very_slow)])
+@pytest.mark.very_slow
+@pytest.mark.parametrize("by_phase", [False, True])
 def test_training_without_do_eval_reports_it(pretraining_files, tmp_path, capfd, by_phase):
     changes = {"do_eval": None, "num_train_steps": 1}
     phase = f"input_file={pretraining_files.train} eval_file={pretraining_files.heldout} num_train_steps=1"

@@ -118,8 +118,8 @@ def test_micro_batches_of_a_model_of_full_width():
     assert parts["trace"] == pytest.approx(whole["trace"], abs=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("remat", [True, pytest.param("activations", marks=pytest.mark.very_slow)])
+@pytest.mark.very_slow
+@pytest.mark.parametrize("remat", [True, "activations"])
 def test_recomputed_activations_equal_kept_ones(one, remat):
     assert_same(train(TensorFlowDevices(), remat=remat), one)
 
@@ -170,10 +170,10 @@ def four_layers() -> dict:
     return train(TensorFlowDevices(), shape=FOUR_LAYERS)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     "options",
-    [{}, *(pytest.param(more, marks=[pytest.mark.very_slow, pytest.mark.xla]) for more in LOOPED)],
+    [{}, *(pytest.param(more, marks=pytest.mark.xla) for more in LOOPED)],
 )
 def test_a_loop_over_the_layers_equals_the_layers_unrolled(four_layers, options):
     assert_same(train(TensorFlowDevices(), **LOOP, **options), four_layers)

@@ -27,6 +27,7 @@ from export.evaluation import task_evaluation
 from tests.albert_tf.tasks.files import write_checkpoint
 from tests.albert_tf.tasks.task_models import CASES, CONFIG, N
 from tests.commands import answers, refused, report
+from tests.selection import all_but_very_slow
 
 TASKS = {
     "text": "classification",
@@ -59,6 +60,10 @@ FORMATS = {
     "span or none": ("tf1", "keras"),
 }
 HELD = [(name, to) for name, formats in FORMATS.items() for to in formats]
+FEW = (  # each format, and each class of models
+    *(("text", "huggingface"), ("pair", "kerashub"), ("choice", "tf1"), ("words", "huggingface")),
+    *(("span", "tf1"), ("span or none", "keras")),
+)
 
 
 def rows_of(name: str) -> list[dict]:
@@ -164,7 +169,7 @@ def test_the_precision_that_keras_is_set_to_does_not_matter(to, sources):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "to"), HELD)
+@pytest.mark.parametrize(("name", "to"), all_but_very_slow(HELD, FEW))
 def test_predictions_are_those_of_our_run(name, to, sources, data, capfd, standard_input):
     lines = data(name).read_bytes()
     expected = answers(capfd, standard_input, lines, f"--model_dir={sources(name)}")
@@ -176,7 +181,11 @@ def test_predictions_are_those_of_our_run(name, to, sources, data, capfd, standa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "to"), [("stars", "huggingface"), ("pair", "tf1"), ("choice", "tf1"), ("span", "huggingface")]
+    ("name", "to"),
+    all_but_very_slow(
+        [("stars", "huggingface"), ("pair", "tf1"), ("choice", "tf1"), ("span", "huggingface")],
+        [("pair", "tf1"), ("choice", "tf1")],
+    ),
 )
 def test_metrics_are_those_of_our_run(name, to, sources, data, capfd):
     command = ["evaluate", f"--task={TASKS[name]}", f"--gold={data(name)}"]

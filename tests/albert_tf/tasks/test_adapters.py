@@ -68,7 +68,7 @@ def test_files_of_weights_hold_the_low_rank_matrices(tmp_path):
     np.testing.assert_allclose(plain.predict(ids, verbose=0), expected, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_weights_without_low_rank_matrices_of_that_rank_leave_lora_as_it_begins(tmp_path):
     plain, ids = CASES["text"].build(None), {"input_ids": np.arange(5, 17).reshape(2, 6)}
     plain.save_weights(tmp_path / "plain.weights.h5")

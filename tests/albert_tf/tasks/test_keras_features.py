@@ -42,8 +42,11 @@ def plain():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "batch_size", "parts"),
-    [({"steps_per_execution": 2}, 4, None), ({"run_eagerly": True}, 4, None), ({}, 2, 2)],
-    ids=["several a call", "eager", "half batches, two for each update"],
+    [
+        pytest.param({"steps_per_execution": 2}, 4, None, marks=pytest.mark.very_slow, id="several a call"),
+        pytest.param({"run_eagerly": True}, 4, None, id="eager"),
+        pytest.param({}, 2, 2, marks=pytest.mark.very_slow, id="half batches, two for each update"),
+    ],
 )
 def test_other_ways_to_run_the_same_steps(options, batch_size, parts, plain):
     optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=parts)
@@ -56,7 +59,7 @@ def test_other_ways_to_run_the_same_steps(options, batch_size, parts, plain):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["text", pytest.param("span or none", marks=pytest.mark.very_slow)])
 def test_float16(case, model_file):
-    """For GPUs without bfloat16; Keras scales the loss by itself."""
+    """For GPUs without bfloat16; Keras scales the loss by itself. `run_eagerly` saves the compilation."""
     losses = {}
     for dtype in ("float32", "mixed_float16"):
         keras.config.set_dtype_policy(dtype)
@@ -64,7 +67,7 @@ def test_float16(case, model_file):
             model = CASES[case].build(model_file, dropout=0.0)
         finally:
             keras.config.set_dtype_policy("float32")
-        model.compile(AdamW(0.01))
+        model.compile(AdamW(0.01), run_eagerly=True)
         losses[dtype] = model.fit(CASES[case].x, CASES[case].y, epochs=3, verbose=0).history["loss"]
     assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     assert model.dtype_policy.compute_dtype == "float16"
@@ -189,10 +192,10 @@ def test_columns_of_weights(model_file):
 
 @pytest.mark.slow
 def test_weights_of_classes_with_labels_among_the_ids():
-    model, _ = fitted(epochs=0)
+    model, _ = fitted(epochs=0, run_eagerly=True)
     weights = {0: 0.0, 1: 2.0}
     expected = model.fit(IDS, LABELS, batch_size=N, class_weight=weights, verbose=0).history["loss"]
-    model, _ = fitted(epochs=0)
+    model, _ = fitted(epochs=0, run_eagerly=True)
     found = model.fit({**IDS, "label": LABELS}, batch_size=N, class_weight=weights, verbose=0).history["loss"]
     assert found == pytest.approx(expected)
 
@@ -215,7 +218,7 @@ def test_lora_and_a_frozen_encoder_in_fit():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["onnx", "litert"])
+@pytest.mark.parametrize("form", ["onnx", pytest.param("litert", marks=pytest.mark.very_slow)])
 def test_export_of_a_fitted_model(form, plain, tmp_path):
     """Without an input signature, in Keras' own formats, with batches of any size."""
     pytest.importorskip("tf2onnx" if form == "onnx" else "ai_edge_litert", reason=f"pip install '.[{form}]'")

@@ -312,7 +312,7 @@ def test_saved_models_predict_the_same_in_another_process(trained, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", all_but_very_slow(CASES, ("text", "span or none")))
+@pytest.mark.parametrize("name", all_but_very_slow(CASES, ("text",)))
 def test_micro_batches_equal_the_whole_batch(name, model_file):
     """The parts are unequal, and so are their weights. `run_eagerly` saves the compilation."""
     case, found = CASES[name], []
@@ -515,7 +515,9 @@ def test_datasets_of_strings_check_their_labels(model_file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("span")])
+@pytest.mark.parametrize(
+    "name", all_but_very_slow([name for name in CASES if not name.startswith("span")], ("text", "words"))
+)
 def test_predicted_labels(name, model_file):
     """They are those of `albert predict`, and `fit` takes them."""
     case = CASES[name]
@@ -577,7 +579,7 @@ def test_one_long_text_does_not_lengthen_the_short_ones(name, model_file, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", all_but_very_slow(CASES, ("text", "choice", "span")))
+@pytest.mark.parametrize("name", all_but_very_slow(CASES, ("text",)))
 def test_single_batches_of_strings(name, model_file):
     case = CASES[name]
     model = case.build(model_file, dropout=0.0)
@@ -629,7 +631,13 @@ def test_validation_split_and_weights(model_file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"validation_split": 0.4}, {"validation_data": (TEXTS, ["big"] * N)}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"validation_split": 0.4},
+        pytest.param({"validation_data": (TEXTS, ["big"] * N)}, marks=pytest.mark.very_slow),
+    ],
+)
 def test_validation_batches_have_their_own_size(model_file, options):
     model, sizes = CASES["text"].build(model_file), []
 

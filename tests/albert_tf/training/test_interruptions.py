@@ -109,7 +109,7 @@ def test_a_cache_that_is_too_small(tmp_path, monkeypatch):
         list(tf.data.TFRecordDataset(str(tmp_path / "files/entry/shard")))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_store_that_tensorflow_cannot_reach():
     """TensorFlow's own error. It reads its settings of gs:// once in a process."""
     program = (

@@ -237,7 +237,7 @@ def test_a_run_that_is_killed_before_its_index_resumes_on_another_machine(
     assert stored.path.name == f"ckpt-{json.loads((finished / 'best.json').read_text())['step']}"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_outlives_an_outage(finished, pretraining_files, url, tmp_path, monkeypatch, capfd):
     """What was not pushed is kept, and the same command goes on from there."""
     upload = objects.upload
@@ -258,7 +258,7 @@ def test_a_run_outlives_an_outage(finished, pretraining_files, url, tmp_path, mo
     assert_same_files(tmp_path / "store/run", finished)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_sigterm_saves_and_pushes(finished, pretraining_files, url, tmp_path, cache, monkeypatch, capfd):
     from albert_tf.training.step_loop import StepLoop
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from data_prep.in_graph.albert_tokenizer import GraphAlbertTokenizer
 from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer, normalize
-from data_prep.tokenizers.normalization import Normalization
+from data_prep.tokenizers.normalization import RELEASED, Normalization
 from tests.data_prep.nasty import LINES, texts
 from tests.reference.tokenization import encode
 from tests.selection import all_but_very_slow
@@ -58,15 +58,14 @@ def test_equals_the_class_on_any_text(tokenizer, graph, a, b, c):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "values",
-    # The first of these are the released models' rules.
+    "normalization",
     all_but_very_slow(
-        itertools.product([True, False], repeat=3), [(True, False, True), (True,) * 3, (False,) * 3]
+        itertools.starmap(Normalization, itertools.product([True, False], repeat=3)), [RELEASED]
     ),
     ids=str,
 )
-def test_equals_the_class_with_any_normalization(model_file, values):
-    normalized = AlbertTokenizer(model_file, Normalization(*values))
+def test_equals_the_class_with_any_normalization(model_file, normalization):
+    normalized = AlbertTokenizer(model_file, normalization)
     graph = GraphAlbertTokenizer(normalized)
     check_equal(
         normalized, graph, [*LINES, "Schöne  Bu\u0308cher\u3000", " \t が か\u3099ｶﾞ ", "İΣ Á\u0323Σ", ""]
@@ -98,8 +97,13 @@ def test_equals_the_class_on_any_text_with_accents(keeping, a, b):
     "rules",
     [
         {"normalization_rule_name": "nmt_nfkc_cf"},  # folds case itself: ß becomes ss
-        {"normalization_rule_name": "identity", "remove_extra_whitespaces": False},
-        {"normalization_rule_name": "nfkc", "add_dummy_prefix": False},
+        *(
+            pytest.param(rules, marks=pytest.mark.very_slow)
+            for rules in (
+                {"normalization_rule_name": "identity", "remove_extra_whitespaces": False},
+                {"normalization_rule_name": "nfkc", "add_dummy_prefix": False},
+            )
+        ),
     ],
 )
 def test_models_with_other_normalization_rules(story, tmp_path, rules):

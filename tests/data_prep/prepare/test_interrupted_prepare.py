@@ -23,6 +23,7 @@ from data_prep.prepare.local import prepare
 from data_prep.prepare.parts import Part
 from data_prep.text import documents as text_documents
 from data_prep.text.documents import Document, Text, cut_document, read_texts, text_stretches
+from tests.selection import all_but_very_slow
 from tests.story import write_story
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +89,7 @@ def command(settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("workers", all_but_very_slow([1, 2, 5], [2]))
 def test_the_bytes_do_not_depend_on_the_workers(settings, expected, small_parts, workers):
     prepare(dataclasses.replace(settings, workers=workers), show_progress=False)
     assert without_manifest(contents(folder(settings))) == expected
@@ -225,7 +226,7 @@ def test_files_that_a_power_failure_left_empty(settings, expected, small_parts, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", all_but_very_slow([1, 2], [1]))
 def test_an_interrupted_mixture(settings, small_parts, monkeypatch, tmp_path, workers):
     """The second corpus gets so many passes that several parts share them."""
     small = write_story(tmp_path / "small.txt", documents=3, seed=2)

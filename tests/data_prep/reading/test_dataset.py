@@ -1,5 +1,6 @@
 import collections
 import gzip
+import itertools
 import shutil
 import time
 from itertools import chain
@@ -22,6 +23,7 @@ from data_prep.text.mixture import Mixture
 from data_prep.tfrecord.records import count_examples, framed
 from data_prep.tfrecord.schema import pretraining_features
 from tests.data_prep.wordpieces import vocab_file
+from tests.selection import all_but_very_slow
 
 __all__ = ["vocab_file"]
 
@@ -141,8 +143,9 @@ def test_the_order_is_a_pure_function_of_the_seed(files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.parametrize("window", [5, 1000])
+@pytest.mark.parametrize(
+    ("window", "seed"), all_but_very_slow(itertools.product([5, 1000], [None, 3]), [(5, 3)])
+)
 def test_resuming_continues_the_stream(files, seed, window):
     batches = stream(files, take=30, shuffle_seed=seed, window=window)
     for done in (1, 6, 11, 29):
@@ -164,7 +167,9 @@ def test_hosts_share_the_files(equal_files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("num_hosts", "number"), [(6, 1), (2, 3), (3, 3)])
+@pytest.mark.parametrize(
+    ("num_hosts", "number"), all_but_very_slow([(6, 1), (2, 3), (3, 3)], [(2, 3), (3, 3)])
+)
 def test_the_batches_of_all_hosts_form_the_batch_of_one_host(files, num_hosts, number):
     """If files cannot be shared equally, no example is read more often than others, on any number of hosts."""
     fewer = files[:number]
@@ -228,7 +233,7 @@ def other_files(tmp_path_factory):
     ]
 
 
-@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("seed", [pytest.param(None, marks=pytest.mark.very_slow), 3])
 def test_a_mixture_draws_from_sets_in_their_own_order(files, other_files, seed):
     numbers = joined(mixed_stream(mixture_of(files, other_files), 100, shuffle_seed=seed))
     sets = keyed_sets(seed or 0, 400, [0.75, 0.25])
@@ -241,7 +246,9 @@ def test_a_mixture_draws_from_sets_in_their_own_order(files, other_files, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("num_hosts", "sets"), [(2, "uneven"), (2, "even")])
+@pytest.mark.parametrize(
+    ("num_hosts", "sets"), [(2, "uneven"), pytest.param(2, "even", marks=pytest.mark.very_slow)]
+)
 def test_a_mixture_resumes_on_any_number_of_hosts(files, equal_files, other_files, num_hosts, sets):
     examples = mixture_of(files if sets == "uneven" else equal_files, other_files)
     rng = np.random.default_rng(num_hosts)
