@@ -6,15 +6,18 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo stores test test-all test-fast test-parts wheel site tutorials test-data test-model test-training \
-	test-tasks test-formats test-export-run test-encoder-exports test-exports test-rest test-site lint clean
+.PHONY: demo stores test test-all test-fast test-parts wheel site tutorials test-model-and-data \
+	test-training-and-tasks test-exports-and-formats test-data test-model test-training test-tasks test-formats \
+	test-export-run test-encoder-exports test-exports test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
 	$(BIN)/python -m examples.demo --output=$(DEMO) $(if $(TEXT),--text="$(TEXT)") $(if $(BACKEND),--backend=$(BACKEND))
 
 # In parts, each in new processes, because TensorFlow never frees the memory of what a process has traced.
-PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --durations=25 $(SELECT)
+# Files in the order of tests/conftest.py: xdist's own begins those of few tests, among them the longest, last.
+PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder \
+	--durations=25 $(SELECT)
 DATA = tests/data_prep
 MODEL = tests/conformance $(addprefix tests/albert_tf/,kernels model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
@@ -23,14 +26,16 @@ FORMATS = $(addprefix tests/albert_tf/,checkpoints conversion)
 EXPORT_RUN = tests/export/test_write.py
 ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
 ALL_BUT = $(addprefix --ignore=,$(1))
+REST = tests $(call ALL_BUT,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMATS) tests/export)
 
 # All tests but those of several seconds or more, of which it has the few that follow users through everything.
-test: SELECT = -m "not very_slow or journey"
-test: lint test-parts
+test: SELECT = -m "not very_slow or journey" --hypothesis-profile=quick
+test: lint test-model-and-data test-training-and-tasks test-exports-and-formats test-rest
 
 # Every test: one to two hours on two cores.
 test-all: lint stores test-parts
 
+# In more parts than `make test`, because the very slow tests trace more.
 test-parts: test-data test-model test-training test-tasks test-formats test-export-run test-encoder-exports \
 	test-exports test-rest
 
@@ -42,6 +47,15 @@ stores: $(VENV)/.installed-dev
 test-fast: SELECT = -m "not slow and not very_slow"
 test-fast: $(VENV)/.installed-dev
 	$(PYTEST)
+
+test-model-and-data: $(VENV)/.installed-dev
+	$(PYTEST) $(MODEL) $(DATA)
+
+test-training-and-tasks: $(VENV)/.installed-dev
+	$(PYTEST) $(TRAINING) $(TASKS)
+
+test-exports-and-formats: $(VENV)/.installed-dev
+	$(PYTEST) tests/export $(FORMATS)
 
 test-data: $(VENV)/.installed-dev
 	$(PYTEST) $(DATA)
@@ -69,7 +83,7 @@ test-exports: $(VENV)/.installed-dev
 	$(PYTEST) tests/export $(call ALL_BUT,$(EXPORT_RUN) $(ENCODER_EXPORTS))
 
 test-rest: $(VENV)/.installed-dev
-	$(PYTEST) tests $(call ALL_BUT,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMATS) tests/export)
+	$(PYTEST) $(REST)
 
 # dist/albert_tf-VERSION-py3-none-any.whl
 wheel:

@@ -23,6 +23,13 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  #
 hypothesis.settings.load_profile("patient")
 
 
+def pytest_collection_modifyitems(items):
+    """The longest files begin first, so that no worker waits for another at the end."""
+    journeys = {item.path for item in items if item.get_closest_marker("journey")}
+    folder = Path(__file__).parent
+    items.sort(key=lambda item: (item.path not in journeys, item.path.parent != folder))
+
+
 def pytest_runtest_setup(item):
     if item.get_closest_marker("xla"):
         from albert_tf.pretraining.devices import compiles_for_cpus  # TensorFlow takes seconds to import

@@ -106,11 +106,11 @@ def test_python(snippet, folder, monkeypatch):
         np.testing.assert_allclose(loaded.predict(texts, verbose=0), expected, rtol=1e-5, atol=1e-7)
 
 
+SLOW = {"MultiLabelClassifier", "TextClassifier", "export_model"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    all_but_very_slow(albert_tf.__all__, set(albert_tf.__all__) - {"MultiLabelClassifier", "export_model"}),
-)
+@pytest.mark.parametrize("name", all_but_very_slow(albert_tf.__all__, set(albert_tf.__all__) - SLOW))
 def test_public_docstrings(name, run_folder, pretraining_files, vocab_file, monkeypatch, tmp_path):  # noqa: F811
     """Every public name has an example, which runs beside a run, held-out examples and a vocab.txt."""
     monkeypatch.chdir(tmp_path)

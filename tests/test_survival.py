@@ -54,7 +54,7 @@ def checkpoint_steps(run: Path) -> set[int]:
 @pytest.mark.journey
 def test_sigterm_saves_and_the_same_command_resumes(pretraining_files, tmp_path):
     run, whole = tmp_path / "run", tmp_path / "whole"
-    flags = {**LONG, "save_checkpoints_steps": 300, "iterations_per_loop": 1}
+    flags = {"num_train_steps": 200, "save_checkpoints_steps": 200, "log_steps": 10, "iterations_per_loop": 1}
     flags |= {"eval_file": None, "do_eval": None}
     command = program(pretraining_files, run, **flags)
     with Program(command) as process:
@@ -63,7 +63,7 @@ def test_sigterm_saves_and_the_same_command_resumes(pretraining_files, tmp_path)
         _, error = process.communicate(timeout=120)
     assert process.returncode == 143
     (step,) = checkpoint_steps(run)
-    assert 20 <= step < 300
+    assert 20 <= step < 200
     assert error.splitlines()[-1].startswith(f"albert: received SIGTERM: step {step} is saved")
     assert cli.main(pretraining_files.flags(run, **flags)) == 0
     assert cli.main(pretraining_files.flags(whole, **flags)) == 0

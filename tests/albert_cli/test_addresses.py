@@ -171,7 +171,7 @@ class TestWithModels:
     def test_a_task(self, store, rows, finetuning_files, run, tmp_path):
         """Rows are read at addresses, which the settings name; answers are written there."""
         (local, remote), output = rows, tmp_path / "run"
-        status, _, error = run(*finetuning_files.flags(output, num_train_steps=4, **remote))
+        status, _, error = run(*finetuning_files.flags(output, num_train_steps=4, do_predict=True, **remote))
         assert status == 0, error
         settings = json.loads(contents(output)["seed_0/settings.json"])
         assert {name: settings[name] for name in remote} == remote

@@ -220,15 +220,15 @@ def test_xla(name, expected):
     assert_near(found, expected, name)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore:Layer LayerNorm does not have a `quantize` method")
 @pytest.mark.parametrize(
     ("name", "policy"),
     [  # one of each base class: it takes seconds, and they share the code
-        pytest.param("AlbertEncoder, groups", "mixed_bfloat16", marks=pytest.mark.very_slow),
-        pytest.param("AlbertPretrainer", "float32", marks=pytest.mark.very_slow),
+        ("AlbertEncoder, groups", "mixed_bfloat16"),
+        ("AlbertPretrainer", "float32"),
         ("MultipleChoice", "float32"),
-        pytest.param("QuestionAnswering, answerable", "float32", marks=pytest.mark.very_slow),
+        ("QuestionAnswering, answerable", "float32"),
     ],
 )
 def test_quantized(name, policy, other_global_policy, tmp_path):
@@ -281,7 +281,7 @@ def test_config_round_trip_of_an_optimizer(name):
 
 
 @pytest.mark.slow
-@EVERY_OPTIMIZER
+@pytest.mark.parametrize("name", all_but_very_slow(OPTIMIZERS, ("AdamW", "Lamb")))
 def test_save_and_load_of_an_optimizer(name, tmp_path):
     """A loaded model resumes with the moments, the steps and the schedule that it had."""
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
@@ -298,7 +298,7 @@ def test_save_and_load_of_an_optimizer(name, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.xla
 @EVERY_OPTIMIZER
 def test_an_optimizer_with_xla(name):

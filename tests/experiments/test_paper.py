@@ -235,7 +235,7 @@ def vectors(number: int, signal: float, seed: int) -> tuple[np.ndarray, np.ndarr
     return points.astype("float32"), labels
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_head_learns_what_is_in_the_vectors():
     found = probe(vectors(600, 1.0, 0), vectors(400, 1.0, 1), seed=1)
     assert found["accuracy"] > 0.95

@@ -192,7 +192,7 @@ def test_dropout_only_in_training(exported, loaded):
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_loaded_functions_are_traced_once(loaded):
     """Whatever the shapes and however `training` is given; in a graph of their own, too."""
     process, memory = psutil.Process(), {}

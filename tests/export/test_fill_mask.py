@@ -142,6 +142,7 @@ def test_accepts_any_line(loaded):
     assert loaded(tf.zeros([0], tf.string))["pieces"].shape == (0, 1, 3)
 
 
+@pytest.mark.very_slow
 def test_serving_signature(loaded, folder):
     """TensorFlow Serving's REST formats need a named input, and outputs whose first dimension is the batch."""
     served = loaded.signatures["serving_default"](text=tf.constant(TEXTS))

@@ -30,6 +30,7 @@ def copied(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
+@pytest.mark.very_slow
 def test_restores_everything(source, folder):
     before, after = open_model(source), open_model(folder)
     assert after.format == "export"

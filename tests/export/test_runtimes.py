@@ -219,7 +219,7 @@ def test_measures_what_quantization_costs(runtime, pretraining_files, tmp_path, 
     assert any("--eval_file was not given" in note for note in result.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("build", [portable_encoder, portable_fill_mask])
 def test_inputs_and_outputs_in_the_card(build, source):
     portable = build(load_pretrained(source))

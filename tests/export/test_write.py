@@ -221,7 +221,7 @@ def test_card_describes_the_export_and_its_example_runs(exported, kind, options)
     assert printed_by(example, folder)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_command_line(source, tmp_path, capsys):
     flags = ["export", f"--model_dir={source}", f"--output={tmp_path}/saved"]
     assert cli.main([*flags, "--kind=preprocessor", "--seq_length=8"]) == 0

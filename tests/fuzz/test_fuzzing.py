@@ -31,11 +31,8 @@ from tests.fuzz.campaign import run
 from tests.fuzz.readers import BY_NAME
 from tests.selection import all_but_very_slow
 
-FEW = [
-    name
-    for name in BY_NAME
-    if not name.startswith("portable ") or name in ("portable embedding", "portable span or none")
-]
+SLOW = {"metrics.jsonl", "tokenizer.json", *(name for name in BY_NAME if name.startswith("portable "))}
+FEW = BY_NAME.keys() - SLOW | {"portable span or none"}
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ HELD = [
     for to in ("tf1", "huggingface")
     if (name, to) not in (("words", "tf1"), ("topics", "tf1"), ("span or none", "huggingface"))
 ]
-FEW = (("text", "tf1"), ("words", "huggingface"))
+FEW = (("words", "huggingface"),)
 
 
 @pytest.mark.slow

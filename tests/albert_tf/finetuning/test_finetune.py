@@ -152,7 +152,7 @@ ADAPTED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_ctrl_c_saves_and_the_same_command_resumes(finetuning_files, tmp_path, monkeypatch, capfd):
     arguments = finetuning_files.flags(tmp_path, iterations_per_loop=1)
     assert run_until_ctrl_c(monkeypatch, arguments) == 130

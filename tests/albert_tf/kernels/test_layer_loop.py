@@ -45,7 +45,7 @@ GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
 @pytest.mark.parametrize(
     ("changes", "jit_compile"),
     [
-        pytest.param({}, False, id="all"),
+        pytest.param({"num_hidden_layers": 2}, False, id="all"),
         pytest.param({"parameter_sharing": "none"}, False, id="none", marks=pytest.mark.very_slow),
         pytest.param(GROUPS, False, id="groups", marks=pytest.mark.very_slow),
         # XLA sees the same operations whichever layers share them, and takes long to compile.
@@ -106,7 +106,7 @@ def test_levels(tiny_config, kind):
         kind(tiny_config, remat="attention")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_what_each_level_recomputes(tiny_config):
     config, L = with_dropout(tiny_config, num_hidden_layers=3), 3
 
@@ -168,16 +168,14 @@ def test_unknown_values_of_the_flag_are_refused(capfd):
     assert 'Choose from: "activations", "layers"' in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("changes", "levels", "jit_compile"),
     [
         pytest.param({}, (False, *LEVELS), False, id="all"),
-        pytest.param(GROUPS, (False,), False, id="groups", marks=pytest.mark.very_slow),
+        pytest.param(GROUPS, (False,), False, id="groups"),
         # XLA takes long to compile; of three layers, the first two are the loop.
-        pytest.param(
-            {"num_hidden_layers": 3}, LEVELS, True, id="jit", marks=[pytest.mark.very_slow, pytest.mark.xla]
-        ),
+        pytest.param({"num_hidden_layers": 3}, LEVELS, True, id="jit", marks=pytest.mark.xla),
     ],
 )
 def test_a_loop_keeps_the_gradients_with_dropout(tiny_config, changes, levels, jit_compile):

@@ -180,8 +180,8 @@ def test_a_longer_phase_starts_with_repeated_rows(flags, tmp_path):
     assert np.abs(start - tiled_rows(start[:SHORT], LONG)).max() > 0.01
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("step", "tiled"), [pytest.param(6, False, marks=pytest.mark.very_slow), (8, True)])
+@pytest.mark.very_slow
+@pytest.mark.parametrize(("step", "tiled"), [(6, False), (8, True)])
 def test_rolling_back_to_an_earlier_phase(finished, flags, tmp_path, monkeypatch, step, tiled):
     """To step 4: at the end of its own phase nothing is repeated, in the longer phase the trained rows are."""
     copy_until(finished, tmp_path / "run", step - 1)

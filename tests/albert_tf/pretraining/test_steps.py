@@ -86,13 +86,13 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
     assert_same(train(TensorFlowDevices(), accumulation_steps=accumulation_steps), one)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     "options",
     [
         {"parallel_parts": 2},
-        pytest.param({"parallel_parts": 4, "accumulation_steps": 2}, marks=pytest.mark.very_slow),
-        pytest.param({"parallel_parts": 3}, marks=pytest.mark.very_slow),
+        {"parallel_parts": 4, "accumulation_steps": 2},
+        {"parallel_parts": 3},
     ],
 )
 def test_parallel_parts_equal_the_batch(one, options):
@@ -132,16 +132,13 @@ def test_recomputed_activations_equal_kept_ones_with_dropout():
     assert_same(recomputed, kept)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.xla
 @pytest.mark.parametrize(
     "options",
     [
         FORMULAS,
-        *(
-            pytest.param({**FORMULAS, "accumulation_steps": 2, "remat": remat}, marks=pytest.mark.very_slow)
-            for remat in (True, "activations")
-        ),
+        *({**FORMULAS, "accumulation_steps": 2, "remat": remat} for remat in (True, "activations")),
     ],
 )
 def test_compiled_formulas_equal_uncompiled_ones(one, options):

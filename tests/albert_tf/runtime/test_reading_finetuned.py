@@ -61,8 +61,7 @@ FORMATS = {
 }
 HELD = [(name, to) for name, formats in FORMATS.items() for to in formats]
 FEW = (  # each format, and each class of models
-    *(("text", "huggingface"), ("pair", "kerashub"), ("choice", "tf1"), ("words", "huggingface")),
-    *(("span", "tf1"), ("span or none", "keras")),
+    *(("text", "huggingface"), ("pair", "kerashub"), ("choice", "tf1"), ("span or none", "keras")),
 )
 
 
@@ -115,7 +114,7 @@ def data(tmp_path):
     ("name", "lengths"),
     [
         ("text", {"max_seq_length": 9}),
-        ("choice", {"max_seq_length": 15, "max_qa_length": 7}),
+        pytest.param("choice", {"max_seq_length": 15, "max_qa_length": 7}, marks=pytest.mark.very_slow),
         ("span", {"max_seq_length": 14, "max_query_length": 4, "doc_stride": 5}),
     ],
 )
@@ -209,7 +208,9 @@ def test_tasks_name_the_classes_that_files_do_not(sources, tmp_path, capfd):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "to"), [("text", "huggingface"), ("span", "tf1")])
+@pytest.mark.parametrize(
+    ("name", "to"), all_but_very_slow([("text", "huggingface"), ("span", "tf1")], [("text", "huggingface")])
+)
 def test_ensembles_take_them(name, to, sources, data, capfd, tmp_path):
     """A member without predictions predicts; the mean of two equal members is each of them."""
     members = [sources(name), sources(name, to)]

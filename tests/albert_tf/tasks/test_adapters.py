@@ -43,7 +43,7 @@ def changed(rank=2):
     return model
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_files_of_weights_hold_the_low_rank_matrices(tmp_path):
     """Keras' files alone have the sum of a matrix and its low-rank product, and set the latter to 0."""
     model, ids = changed(), {"input_ids": np.arange(5, 17).reshape(2, 6)}

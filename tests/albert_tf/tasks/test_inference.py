@@ -29,7 +29,7 @@ def features(number: int, *, labels: bool) -> list[dict[str, np.ndarray]]:
     return examples
 
 
-@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("filled", [pytest.param(False, marks=pytest.mark.very_slow), True])
 def test_rows_are_in_order_with_their_loss(model, filled):
     examples = features(11, labels=True)
     rows = by_row(
@@ -83,14 +83,14 @@ def test_one_graph_for_batches_of_all_sizes(model):
         assert {"output", "loss"} <= inference.of_batch(labelled).keys()
 
 
+@pytest.mark.very_slow
 def test_training_does_not_depend_on_padding(tiny_config):
-    """`run_eagerly` saves the compilation for each length."""
     histories = []
     for pad_to in (None, tiny_config.max_position_embeddings):
         model = TextClassifier(
             AlbertEncoder(tiny_config, seed=1), ["a", "b", "c"], classifier_dropout=0.0, seed=2
         )
-        model.compile(AdamW(0.01, global_clipnorm=1.0), run_eagerly=True)
+        model.compile(AdamW(0.01, global_clipnorm=1.0), jit_compile=False)
         order = BatchOrder(1, num_epochs=None, by_length=True)
         batches = bucketed_batches(features(37, labels=True), 8, order, pad_to=pad_to)
         history = model.fit(batches, epochs=2, steps_per_epoch=5, shuffle=False, verbose=0).history

@@ -104,12 +104,12 @@ def test_compiling_again_forgets_the_earlier_loss_and_metrics():
 @pytest.mark.slow
 def test_added_losses_count():
     """Regularizers and `add_loss`; micro-batches would count them several times, and are refused."""
-    model, _ = fitted(epochs=0)
+    model, _ = fitted(epochs=0, run_eagerly=True)
     own = model.evaluate(IDS, LABELS, batch_size=N, verbose=0)
     kernel = model.classifier.output_dense.kernel
     kernel.regularizer = keras.regularizers.L2(3.0)
     expected = own + 3 * float(np.square(keras.ops.convert_to_numpy(kernel)).sum())
-    model.compile(keras.optimizers.SGD(0.0))
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     assert model.evaluate(IDS, LABELS, batch_size=N, verbose=0) == pytest.approx(expected, rel=1e-5)
     assert model.fit(IDS, LABELS, batch_size=N, verbose=0).history["loss"] == pytest.approx(
         [expected], rel=1e-5
@@ -217,8 +217,8 @@ def test_lora_and_a_frozen_encoder_in_fit():
         assert changed - {"seeds/seed_generator_state"} == trained
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["onnx", pytest.param("litert", marks=pytest.mark.very_slow)])
+@pytest.mark.very_slow
+@pytest.mark.parametrize("form", ["onnx", "litert"])
 def test_export_of_a_fitted_model(form, plain, tmp_path):
     """Without an input signature, in Keras' own formats, with batches of any size."""
     pytest.importorskip("tf2onnx" if form == "onnx" else "ai_edge_litert", reason=f"pip install '.[{form}]'")

@@ -1,6 +1,7 @@
 """Initial weights from a run with another depth, length, dropout or optimizer."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from albert_tf.training.checkpoints import RunCheckpoints
 from albert_tf.training.weights import load_weights, tile_from
 from data_prep.errors import InputError
 from tests.reference.positions import tiled_rows
+from tests.selection import all_but_very_slow
 
 STEPS = 3
 
@@ -102,8 +104,12 @@ def test_layers_that_are_not_shared_cannot_change_in_number(tiny_config, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [True, "fresh"])
-@pytest.mark.parametrize("length", [10, 16, 40])
+@pytest.mark.parametrize(
+    ("length", "method"),
+    all_but_very_slow(
+        [*itertools.product([10, 16, 40], [True, "fresh"])], [(10, True), (40, True), (40, "fresh")]
+    ),
+)
 def test_longer_and_shorter_sequences(tiny_config, tmp_path, length, method):
     model, optimizer = saved(tmp_path, tiny_config)
     other, other_optimizer = made(dataclasses.replace(tiny_config, max_position_embeddings=length), 2)

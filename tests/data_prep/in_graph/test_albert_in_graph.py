@@ -85,25 +85,20 @@ def keeping(model_file):
     return tokenizer, GraphAlbertTokenizer(tokenizer)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @settings(max_examples=50, deadline=None)
 @given(texts(60), texts())
 def test_equals_the_class_on_any_text_with_accents(keeping, a, b):
     check_equal(*keeping, [a, b])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     "rules",
     [
         {"normalization_rule_name": "nmt_nfkc_cf"},  # folds case itself: ß becomes ss
-        *(
-            pytest.param(rules, marks=pytest.mark.very_slow)
-            for rules in (
-                {"normalization_rule_name": "identity", "remove_extra_whitespaces": False},
-                {"normalization_rule_name": "nfkc", "add_dummy_prefix": False},
-            )
-        ),
+        {"normalization_rule_name": "identity", "remove_extra_whitespaces": False},
+        {"normalization_rule_name": "nfkc", "add_dummy_prefix": False},
     ],
 )
 def test_models_with_other_normalization_rules(story, tmp_path, rules):

@@ -88,7 +88,7 @@ def test_broken_utf8_is_dropped(both):
     assert graph.tokenize(raw).to_list() == [ids.tolist() for ids in expected]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_blank_lines_in_the_vocabulary(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*SYMBOLS, "", "a", "", "##a", ""]), encoding="utf-8")

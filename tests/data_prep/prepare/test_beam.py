@@ -82,7 +82,7 @@ def test_the_bytes_are_the_local_runners(texts, model_file, tmp_path, monkeypatc
     check_same_bytes(texts, model_file, tmp_path, **changes)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_duplicates_are_left_out(texts, model_file, tmp_path):
     for path in list(texts.glob("*.txt"))[:2]:
         (tmp_path / f"again_{path.name}").write_bytes(path.read_bytes())
@@ -90,7 +90,7 @@ def test_duplicates_are_left_out(texts, model_file, tmp_path):
     check_same_bytes(texts, model_file, tmp_path, input_file=inputs, drop_duplicates=True)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_mixtures(texts, model_file, tmp_path):
     patterns = f"{texts}/text[01].txt,{texts}/text2.txt"
     check_same_bytes(texts, model_file, tmp_path, input_file=patterns, input_exponent=0.3)
@@ -121,7 +121,7 @@ def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_refused_text_leaves_nothing(texts, model_file, tmp_path):
     book = tmp_path / "book.txt"
     settings = settings_for(texts, model_file, tmp_path / "out", input_file=str(book))

@@ -91,6 +91,7 @@ def test_the_bytes_are_the_local_runners(cluster, settings):
     assert not [path for path in Path("dask").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.very_slow
 def test_nsp_draws_the_same_partners(cluster, settings):
     prepare(settings("local", workers=1, sentence_objective="nsp"), show_progress=False)
     prepare(settings("dask", cluster=cluster.address, sentence_objective="nsp"), show_progress=False)
@@ -194,6 +195,7 @@ def test_bad_input(changes, message, settings, monkeypatch):
     assert not Path("bad").exists()
 
 
+@pytest.mark.very_slow
 def test_a_cluster_without_workers(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(dask_workers, "_SECONDS_FOR_WORKERS", 1)
     cluster = Cluster(tmp_path)

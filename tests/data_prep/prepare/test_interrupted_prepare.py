@@ -216,7 +216,7 @@ def test_a_run_killed_while_it_deletes_its_folder_leaves_nothing_to_resume(
     assert without_manifest(contents(folder(settings))) == without_manifest(contents(folder(elsewhere)))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_files_that_a_power_failure_left_empty(settings, expected, small_parts, monkeypatch):
     for ngram, name in ((1, "plan.json"), (3, "000001.json")):  # without its plan, work is never resumed
         leave_unfinished(dataclasses.replace(settings, ngram=ngram), monkeypatch)

@@ -167,9 +167,7 @@ def test_hosts_share_the_files(equal_files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("num_hosts", "number"), all_but_very_slow([(6, 1), (2, 3), (3, 3)], [(2, 3), (3, 3)])
-)
+@pytest.mark.parametrize(("num_hosts", "number"), all_but_very_slow([(6, 1), (2, 3), (3, 3)], [(2, 3)]))
 def test_the_batches_of_all_hosts_form_the_batch_of_one_host(files, num_hosts, number):
     """If files cannot be shared equally, no example is read more often than others, on any number of hosts."""
     fewer = files[:number]

@@ -73,7 +73,7 @@ def test_empty_texts(tmp_path, suffix):
         list(read_documents([path]))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_memory_does_not_grow_with_the_file(tmp_path):
     """The worst case: no blank line."""
     path = tmp_path / "long.txt.gz"

@@ -24,6 +24,7 @@ from tests.data_prep.nasty import BROKEN, texts
 from tests.data_prep.nasty import LINES as NASTY
 from tests.reference import masking as reference
 from tests.reference.tokenization import encode, is_visible, preprocess
+from tests.selection import all_but_very_slow
 
 SYMBOLS = [("<pad>", 3), ("<unk>", 2), ("[CLS]", 3), ("[SEP]", 3), ("[MASK]", 3)]
 
@@ -299,7 +300,9 @@ def test_offsets_recover_real_answers(real_model_file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("normalization", NORMALIZATIONS, ids=str)
+@pytest.mark.parametrize(
+    "normalization", all_but_very_slow(NORMALIZATIONS, (Normalization(), Normalization(False, True))), ids=str
+)
 def test_folding_table_equals_normalize(normalization):
     table = folding_table(normalization)
     sigma = "σ" if normalization.do_lower_case else "Σ"

@@ -64,7 +64,7 @@ def test_damaged_tables(tmp_path, flipped):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["nmt_nfkc_cf", "identity"])
+@pytest.mark.parametrize("rule", ["nmt_nfkc_cf", pytest.param("identity", marks=pytest.mark.very_slow)])
 def test_characters_that_are_left_out_are_unchanged(rule):
     """Against the model's own normalization of every character."""
     output = io.BytesIO()

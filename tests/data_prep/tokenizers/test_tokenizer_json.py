@@ -17,6 +17,7 @@ from data_prep.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 from tests.data_prep.nasty import LINES
 from tests.data_prep.tokenizers.test_tokenizer_json_writing import trained
 from tests.data_prep.wordpieces import vocab_file  # noqa: F401 - a fixture
+from tests.selection import all_but_very_slow
 
 
 def step(kind: str, **values):
@@ -87,7 +88,14 @@ UNLIKE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("normalization", [Normalization(a, b) for a in (True, False) for b in (True, False)])
+@pytest.mark.parametrize(
+    "normalization",
+    all_but_very_slow(
+        [Normalization(a, b) for a in (True, False) for b in (True, False)],
+        [Normalization(), Normalization(False, True)],
+    ),
+    ids=str,
+)
 def test_rules_of_transformers_are_followed(foreign_model, tmp_path, normalization):
     values = as_saved(foreign_model, normalization)
     tokenizer = read(tmp_path, values).tokenizer()

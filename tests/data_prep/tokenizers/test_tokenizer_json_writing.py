@@ -13,6 +13,7 @@ from data_prep.tokenizers.tokenizer_json import other_ids, read_tokenizer_json
 from data_prep.tokenizers.tokenizer_json_writing import write_tokenizer_json
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.data_prep.nasty import LINES
+from tests.selection import all_but_very_slow
 
 KEPT = Normalization(keep_accents=True)
 CASED = Normalization(do_lower_case=False, keep_accents=True)
@@ -70,7 +71,10 @@ def few_trials(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize(
+    "kind",
+    all_but_very_slow(VOCABULARIES, ("released rules", "accents kept", "suffix", "bpe with bytes", "char")),
+)
 def test_ids_of_a_written_file(few_trials, tmp_path, kind):
     """Those of tokenizers, and of this library when it reads the file."""
     rules, options = VOCABULARIES[kind]
