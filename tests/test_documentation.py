@@ -106,7 +106,14 @@ def test_python(snippet, folder, monkeypatch):
         np.testing.assert_allclose(loaded.predict(texts, verbose=0), expected, rtol=1e-5, atol=1e-7)
 
 
-SLOW = {"MultiLabelClassifier", "TextClassifier", "export_model"}
+SLOW = {
+    "MultiLabelClassifier",
+    "QuestionAnswering",
+    "TextClassifier",
+    "TokenClassifier",
+    "convert",
+    "export_model",
+}
 
 
 @pytest.mark.slow

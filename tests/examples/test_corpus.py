@@ -60,7 +60,7 @@ def test_write_corpus_splits_by_document(tmp_path):
 @pytest.mark.parametrize(
     ("sentences", "share", "passes"),
     [
-        (1000, 0.05, 1),  # a twentieth of the text is enough
+        pytest.param(1000, 0.05, 1, marks=pytest.mark.very_slow),  # a twentieth of the text is enough
         (200, 0.075, 1),  # enough is more than a twentieth
         (50, 0.1, 3),  # a tenth is not enough, so it is read three times
     ],

@@ -186,7 +186,7 @@ def test_layer_changes_as_plain_numpy(tiny_config, sharing):
     np.testing.assert_allclose(layer_changes(encoder, input_ids), expected, rtol=2e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_small_angle_is_not_rounded_away(tiny_config):
     """Layers that change almost nothing: the cosine is 1 in float32, the angle is not 0."""
     encoder = AlbertEncoder(tiny_config, seed=0)

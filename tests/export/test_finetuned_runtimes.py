@@ -148,6 +148,7 @@ def test_examples_of_the_card_run(name, runtime, exported):
     assert printed_by(with_ids, folder) == str(shapes[name])
 
 
+@pytest.mark.very_slow
 def test_the_card_of_a_model_without_a_vocabulary_shows_ids(tmp_path):
     CASES["text"].build(None).save(tmp_path / "none.keras")
     export_for_runtime(tmp_path / "none.keras", tmp_path / "onnx", "onnx")

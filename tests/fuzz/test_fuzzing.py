@@ -32,7 +32,7 @@ from tests.fuzz.readers import BY_NAME
 from tests.selection import all_but_very_slow
 
 SLOW = {"metrics.jsonl", "tokenizer.json", *(name for name in BY_NAME if name.startswith("portable "))}
-FEW = BY_NAME.keys() - SLOW | {"portable span or none"}
+FEW = BY_NAME.keys() - SLOW
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def test_verifies_by_reading_back(source, tmp_path):
     assert conversion.comparison.result_run_by == "albert_tf"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("head", [False, True])
 def test_the_precision_that_keras_is_set_to_does_not_matter(head, source, tmp_path):
     if head:

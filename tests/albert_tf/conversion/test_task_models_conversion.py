@@ -58,7 +58,7 @@ def test_task_models_predict_the_same_after_a_conversion(name, to, model_file, t
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_thresholds_travel(model_file, tmp_path):
     (tmp_path / "run").mkdir()
     CASES["topics"].build(model_file).save(tmp_path / "run" / "model.keras")

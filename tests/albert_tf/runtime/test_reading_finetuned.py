@@ -113,7 +113,7 @@ def data(tmp_path):
 @pytest.mark.parametrize(
     ("name", "lengths"),
     [
-        ("text", {"max_seq_length": 9}),
+        pytest.param("text", {"max_seq_length": 9}, marks=pytest.mark.very_slow),
         pytest.param("choice", {"max_seq_length": 15, "max_qa_length": 7}, marks=pytest.mark.very_slow),
         ("span", {"max_seq_length": 14, "max_query_length": 4, "doc_stride": 5}),
     ],

@@ -460,7 +460,7 @@ def test_questions_may_have_several_windows(model_file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bias", [-50.0, 50.0])
+@pytest.mark.parametrize("bias", [-50.0, pytest.param(50.0, marks=pytest.mark.very_slow)])
 def test_answerability_decides_whether_there_is_an_answer(model_file, bias):
     case = CASES["span or none"]
     model = case.build(model_file)

@@ -71,9 +71,9 @@ def test_a_run_is_the_current_folder(tiny_config, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.very_slow),
         {"num_hidden_layers": 7},
-        {"num_hidden_layers": 1},
+        pytest.param({"num_hidden_layers": 1}, marks=pytest.mark.very_slow),
         {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2},
     ],
 )

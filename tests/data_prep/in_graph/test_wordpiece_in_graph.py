@@ -44,7 +44,13 @@ def mixed_lines(count: int) -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(True, id="uncased"),
+        pytest.param(False, id="cased", marks=pytest.mark.very_slow),
+    ],
+)
 def both(request, vocab_file):
     tokenizer = WordPieceTokenizer(vocab_file, Normalization(do_lower_case=request.param))
     return tokenizer, GraphWordPieceTokenizer(tokenizer)

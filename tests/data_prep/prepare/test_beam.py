@@ -71,9 +71,11 @@ def check_same_bytes(texts, model_file, tmp_path, options: str = "", **changes) 
     "changes",
     [
         {},
-        {"sentence_objective": "nsp"},
+        pytest.param({"sentence_objective": "nsp"}, marks=pytest.mark.very_slow),
         {"masking": "dynamic", "num_shards": 1},
-        {"num_shards": 40, "dupe_factor": 1, "max_seq_length": 512},  # some shards stay empty
+        pytest.param(  # some shards stay empty
+            {"num_shards": 40, "dupe_factor": 1, "max_seq_length": 512}, marks=pytest.mark.very_slow
+        ),
     ],
     ids=lambda changes: "-".join(map(str, changes.values())) or "sop",
 )
@@ -109,7 +111,7 @@ def test_several_processes_give_the_same_bytes(texts, model_file, tmp_path, obje
     check_same_bytes(texts, model_file, tmp_path, SEVERAL, sentence_objective=objective)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_damaged_inputs_are_named_and_nothing_is_left(texts, model_file, tmp_path):
     (tmp_path / "latin.txt").write_bytes(b"One sentence.\nCaf\xe9.\n")
     (tmp_path / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00cut")
@@ -313,7 +315,7 @@ def test_a_second_data_set_in_a_remote_folder(texts, model_file, tmp_path, bucke
         on_beam(settings)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_errors_name_the_remote_file(texts, model_file, tmp_path, bucket):
     bucket["bucket://texts/text1.txt"] = b"Caf\xe9.\n"
     settings = settings_for(texts, model_file, tmp_path / "out", input_file="bucket://texts/*.txt")

@@ -155,7 +155,7 @@ def test_a_limit_on_file_size_keeps_finished_work(settings):
     assert list(folder(settings).glob("*")) == [folder(settings) / ".train.tfrecord.scratch"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_other_settings_are_refused(settings, expected, small_parts, monkeypatch):
     leave_unfinished(settings, monkeypatch)
     with pytest.raises(InputError, match="random_seed=12345. Received 7"):
@@ -165,7 +165,7 @@ def test_other_settings_are_refused(settings, expected, small_parts, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["other", "shorter"])
+@pytest.mark.parametrize("change", ["other", pytest.param("shorter", marks=pytest.mark.very_slow)])
 def test_other_text_is_refused(settings, small_parts, monkeypatch, change):
     leave_unfinished(settings, monkeypatch)
     text = Path(settings.input_file)

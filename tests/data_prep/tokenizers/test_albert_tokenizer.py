@@ -268,7 +268,7 @@ def test_offsets_of_nasty_lines(tokenizer):
         assert tokenizer.encode_with_offsets(line).offsets.tolist() == encoding.offsets.tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_line_of_five_megabytes(tokenizer):
     unit = "漢" * 1000 + "  café, 300, "
     line = unit * (5_000_000 // len(unit.encode("utf-8")))
