@@ -25,7 +25,7 @@ from albert_tf.tasks.spans.answers import null_threshold_of
 from albert_tf.tasks.splits import by_row
 from albert_tf.tasks.task_model import TaskModel
 from albert_tf.training.device_flags import at_most, settings_json
-from albert_tf.training.devices import Devices, check_agreement, check_memory, make_devices, start_backend
+from albert_tf.training.devices import Devices, check_agreement, check_memory, make_devices, started_backend
 from albert_tf.training.interruptions import Preemption, as_input_errors
 from albert_tf.training.run import locked_by_chief
 from albert_tf.training.run_place import RunPlace, run_place
@@ -49,8 +49,7 @@ def finetune(flags: FinetuningFlags) -> dict[str, Any]:
       InputError: flags, files and checkpoint do not fit each other; then nothing has been written.
       Preempted: after SIGTERM or Ctrl-C; the state is saved.
     """
-    start_backend(flags)
-    with run_place(flags.output_dir, flags) as place:
+    with started_backend(flags), run_place(flags.output_dir, flags) as place:
         results = _finetune(flags, place)
     if table := results_table(results):
         open_console(stderr=True).print(table)

@@ -21,7 +21,7 @@ from albert_tf.pretraining.plan import PretrainingPlan, make_plan
 from albert_tf.pretraining.run_folder import notes_on_changes, write_run_folder
 from albert_tf.pretraining.steps import EvalStep, step_metrics, trust_ratios
 from albert_tf.training.device_flags import settings_json
-from albert_tf.training.devices import Devices, check_agreement, make_devices, start_backend
+from albert_tf.training.devices import Devices, check_agreement, make_devices, started_backend
 from albert_tf.training.guard import Guard
 from albert_tf.training.held_out import EVALUATION_ALONE, HeldOut
 from albert_tf.training.initial_weights import load_weights_into
@@ -42,8 +42,7 @@ def pretrain(flags: PretrainingFlags) -> None:
         another worker stops.
       Preempted: the process received SIGTERM or Ctrl-C and has saved a checkpoint.
     """
-    start_backend(flags)
-    with run_place(flags.output_dir, flags) as place:
+    with started_backend(flags), run_place(flags.output_dir, flags) as place:
         _pretrain(make_plan(flags), place)
 
 

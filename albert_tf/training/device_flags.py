@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from albert_tf.config import Remat
@@ -52,9 +52,9 @@ class DeviceFlags:
     tpu: str | None = None
     strategy: Literal["auto", "one", "mirrored", "multi_worker"] = "auto"
     num_devices: int | None = None
-    coordinator_address: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
+    coordinator_address: str | None = field(default=None, metadata=NOT_STORED)
+    num_processes: int | None = field(default=None, metadata=NOT_STORED)
+    process_id: int | None = field(default=None, metadata=NOT_STORED)
     deterministic_ops: bool = False
     gradient_accumulation_steps: int = 1
     remat: Remat = False

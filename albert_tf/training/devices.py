@@ -90,25 +90,30 @@ class Devices(Protocol):
         """
 
 
-def start_backend(settings: DeviceFlags) -> None:
-    """Prepares the backend. Call it before anything else of JAX or TensorFlow.
+@contextlib.contextmanager
+def started_backend(settings: DeviceFlags) -> Iterator[None]:
+    """Within this context the backend may be used. Enter it before anything else of JAX or TensorFlow.
 
     Raises:
-      InputError: Keras has started with another backend, or other processes cannot be reached.
+      InputError: Keras has started with another backend; or with JAX, other processes cannot be reached, or one
+        of them is lost.
     """
     if keras.backend.backend() != settings.chosen_backend:
         raise InputError(
             f"--backend={settings.chosen_backend} must be chosen before Keras starts. It has started with "
             f"{keras.backend.backend()}; set the environment variable KERAS_BACKEND."
         )
-    if settings.uses_jax:
-        from albert_tf.training.jax_devices import start_jax
+    if not settings.uses_jax:
+        yield
+        return
+    from albert_tf.training.jax_devices import started_jax
 
-        start_jax(settings)
+    with started_jax(settings):
+        yield
 
 
 def make_devices(settings: DeviceFlags) -> Devices:
-    """The devices for the flags, after `start_backend`. Call it before anything else of TensorFlow.
+    """The devices for the flags, within `started_backend`. Call it before anything else of TensorFlow.
 
     Raises:
       InputError: there is no such TPU, cluster, or number of devices.

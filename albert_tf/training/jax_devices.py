@@ -3,8 +3,9 @@
 import contextlib
 import functools
 import os
-import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import entry_points
 from typing import Any
 
 import jax
@@ -15,12 +16,11 @@ from jax.sharding import PartitionSpec
 
 from albert_tf.flops import gpu_peak, tpu_peak
 from albert_tf.training.device_flags import DeviceFlags
+from albert_tf.training.jax_processes import find_place, joined
 from albert_tf.training.jax_replicas import AXIS, Replicas, all_rows
 from albert_tf.training.jax_steps import JaxStep
 from albert_tf.training.steps import Objective
-from data_prep.errors import InputError, first_line
-
-_LOST_AFTER = 40  # seconds without a sign of life
+from data_prep.errors import InputError
 
 
 class JaxDevices(Replicas):
@@ -48,13 +48,17 @@ class JaxDevices(Replicas):
     def all_values(self, value: int) -> list[int]:
         if self.processes == 1:
             return [value]
-        local = np.full(self.local_replicas, value, "int32")
-        values = self._gather(self.divided({"value": local}))["value"]
-        return np.asarray(values).tolist()
+        local = np.array([value], "uint32")
+        return np.asarray(self._gather(self._hosts.divided({"value": local}))["value"]).tolist()
+
+    @functools.cached_property
+    def _hosts(self) -> Replicas:
+        """One device of each process: the same, whatever devices the processes use."""
+        return Replicas(_first_of_each_process(jax.devices(), 1))
 
     @functools.cached_property
     def _gather(self) -> Callable:
-        return self.on_replicas(all_rows, PartitionSpec(AXIS))
+        return self._hosts.on_replicas(all_rows, PartitionSpec(AXIS))
 
     def batches(self, per_host: Callable[[tf.distribute.InputContext], tf.data.Dataset]) -> Iterator:
         # As if each process had one replica, whose batch is then divided.
@@ -104,41 +108,33 @@ class JaxDevices(Replicas):
         return lambda batch: compiled(self.copied(model.variables), batch)
 
 
-def start_jax(settings: DeviceFlags) -> None:
-    """Joins the other processes, if there are several. Call it before anything else of JAX or TensorFlow.
+@contextlib.contextmanager
+def started_jax(settings: DeviceFlags) -> Iterator[None]:
+    """Within this context JAX may be used, and the process belongs to those with which it trains, if any.
 
     Raises:
-      InputError: the other processes cannot be reached.
+      InputError: the other processes cannot be reached, or one of them is lost.
     """
     for kind in ("GPU", "TPU"):
         tf.config.set_visible_devices([], kind)  # TensorFlow, which reads the examples, needs none
     if settings.num_devices:
         jax.config.update("jax_num_cpu_devices", settings.num_devices)
     if settings.deterministic_ops:
-        os.environ["XLA_FLAGS"] = (
-            f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()
-        )
-    if settings.coordinator_address or _has_cluster():
-        where = settings.coordinator_address or "that the cluster names"
-        print(f"waiting for the processes at {where}", file=sys.stderr, flush=True)
-        try:
-            jax.distributed.initialize(
-                settings.coordinator_address,
-                settings.num_processes,
-                settings.process_id,
-                heartbeat_timeout_seconds=_LOST_AFTER,
-            )
-        except (RuntimeError, ValueError) as error:
-            raise InputError(
-                f"The process could not join the others at {where}: {first_line(error)} Start all processes, each "
-                "with its own --process_id."
-            ) from None
+        _set_xla_flag("xla_gpu_deterministic_ops", "true")
+    if any("cuda" in plugin.name for plugin in entry_points(group="jax_plugins")):
+        _set_xla_flag(
+            "xla_gpu_enable_triton_gemm", "false"
+        )  # cuBLAS is faster in every row of docs/performance.md
+    place = find_place(settings)
+    with joined(place) if place else contextlib.nullcontext():
+        yield
 
 
-def _has_cluster() -> bool:
-    """Whether Slurm or Cloud TPU has started several processes, which JAX then finds by itself."""
-    tasks = os.environ.get("SLURM_NTASKS", "1")
-    return (tasks.isdecimal() and int(tasks) > 1) or "," in os.environ.get("TPU_WORKER_HOSTNAMES", "")
+def _set_xla_flag(name: str, value: str) -> None:
+    """Sets a flag of XLA that the environment does not mention."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if name not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --{name}={value}".strip()
 
 
 def make_jax_devices(settings: DeviceFlags) -> JaxDevices:
@@ -148,6 +144,12 @@ def make_jax_devices(settings: DeviceFlags) -> JaxDevices:
       InputError: there are fewer devices.
     """
     devices = jax.devices()
+    numbers = Counter(device.process_index for device in devices)
+    if len(set(numbers.values())) > 1:
+        raise InputError(
+            "All processes must have the same number of devices, and the same --num_devices. They have "
+            f"{', '.join(str(numbers[process]) for process in sorted(numbers))}."
+        )
     if (settings.num_devices or 0) > jax.local_device_count():
         raise InputError(
             f"--num_devices must be at most the number of devices. Received {settings.num_devices}; JAX finds "

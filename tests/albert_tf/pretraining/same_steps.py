@@ -21,7 +21,7 @@ from albert_tf.pretraining.devices import formula_compiler
 from albert_tf.pretraining.flags import PretrainingFlags
 from albert_tf.pretraining.objective import PretrainingObjective
 from albert_tf.pretraining.steps import EvalStep
-from albert_tf.training.devices import Devices, make_devices, start_backend
+from albert_tf.training.devices import Devices, make_devices, started_backend
 
 CONFIG = AlbertConfig(
     vocab_size=50,
@@ -107,15 +107,13 @@ def train(
 def main(flags: str, options: str) -> None:
     """Prints what `train` returns for each of several options, as JSON."""
     settings = PretrainingFlags("", "", do_train=True, **json.loads(flags))
-    start_backend(settings)
-    devices = make_devices(settings)
     results = []
-    for each in json.loads(options):
-        number = each.pop("devices", devices.replicas)
-        of_each = (
-            devices if number == devices.replicas else type(devices)(list(devices.mesh.devices[:number]))
-        )
-        results.append(train(of_each, **each))
+    with started_backend(settings):
+        devices = make_devices(settings)
+        for each in json.loads(options):
+            number = each.pop("devices", devices.replicas)
+            fewer = type(devices)(list(devices.mesh.devices[:number])) if number < devices.replicas else devices
+            results.append(train(fewer, **each))
     print(json.dumps(results))
 
 
