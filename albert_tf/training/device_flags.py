@@ -91,6 +91,12 @@ class DeviceFlags:
                 "--coordinator_address, --num_processes and --process_id describe several processes together. "
                 f"Received no {' and no '.join(missing)}; give all three, or none under Slurm and on Cloud TPU."
             )
+        host, _, port = (self.coordinator_address or "host:0").rpartition(":")
+        if not (host and port.isdecimal()):
+            raise InputError(
+                "--coordinator_address must be HOST:PORT of the first process. Received "
+                f"{self.coordinator_address}."
+            )
         if self.num_processes is not None and not 0 <= (self.process_id or 0) < self.num_processes:
             raise InputError(
                 f"--process_id must be a number from 0 to --num_processes - 1. Received {self.process_id} of "

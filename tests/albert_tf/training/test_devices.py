@@ -12,6 +12,7 @@ from albert_tf.training.devices import check_agreement, make_devices
 from data_prep.errors import InputError
 from tests.processes import ROOT, run_python
 
+ON_JAX = {"backend": "jax", "coordinator_address": "10.0.0.1:2222", "num_processes": 2, "process_id": 0}
 TWO = {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]}
 
 
@@ -42,9 +43,10 @@ def test_devices_after_tensorflow_has_started():
         ({"strategy": "multi_worker", "num_devices": 2}, "Received 2 with --strategy=multi_worker"),
         ({"backend": "jax", "tpu": "local"}, "--tpu is a flag of --backend=tensorflow. Received local"),
         ({"backend": "jax", "strategy": "one"}, "--strategy is a flag of --backend=tensorflow. Received one"),
-        ({"process_id": 0}, "--process_id is a flag of --backend=jax. Received 0"),
-        ({"backend": "jax", "process_id": 0}, "Received no --coordinator_address and no --num_processes"),
-        ({"backend": "jax", "coordinator_address": "a:1", "num_processes": 2, "process_id": 2}, "Received 2 of 2"),
+        ({"backend": "tensorflow", "process_id": 0}, "--process_id is a flag of --backend=jax"),
+        ({"backend": "jax", "num_processes": 2}, "Received no --coordinator_address and no --process_id"),
+        ({**ON_JAX, "process_id": 2}, "--process_id must be a number from 0 to --num_processes - 1"),
+        ({**ON_JAX, "coordinator_address": "somewhere"}, "must be HOST:PORT of the first process"),
         *(({flag: 0}, f"--{flag} must be at least 1") for flag in ("num_devices", "iterations_per_loop",
                                                                     "gradient_accumulation_steps")),
     ],
