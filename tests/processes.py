@@ -8,6 +8,7 @@ import contextlib
 import multiprocessing
 import os
 import runpy
+import socket
 import subprocess
 import sys
 import tempfile
@@ -111,6 +112,22 @@ def run_workers(
     """Runs one Python process per list of arguments as a cluster over loopback, each in its folder."""
     environments = [{"TF_CONFIG": cluster} for cluster in loopback_clusters(len(arguments))]
     return run_together(list(arguments), environments, timeout, folders)
+
+
+def loopback_address() -> str:
+    """HOST:PORT on this machine on which no process listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def run_on_jax(*arguments: list, timeout: int = 500) -> list[subprocess.CompletedProcess]:
+    """Runs one process with `--backend=jax` per list of arguments; several train together."""
+    flags = [["--backend=jax"] for _ in arguments]
+    if len(arguments) > 1:
+        together = [f"--coordinator_address={loopback_address()}", f"--num_processes={len(arguments)}"]
+        flags = [["--backend=jax", *together, f"--process_id={index}"] for index in range(len(arguments))]
+    commands = [[*command, *more] for command, more in zip(arguments, flags, strict=True)]
+    return run_together(commands, [{"KERAS_BACKEND": "jax"}] * len(commands), timeout)
 
 
 def run_together(

@@ -1,0 +1,76 @@
+"""Pretraining by two processes of JAX: the steps of one process, one folder, one answer to wrong flags."""
+
+import glob
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.albert_tf.pretraining.test_pretrain import everything_in, without_speed
+from tests.processes import ROOT, loopback_address, run_on_jax, run_together
+
+pytestmark = pytest.mark.very_slow
+
+OPTIONS = [{}, {"accumulation_steps": 2, "remat": True}]
+
+
+def train(*flags: dict) -> list[list[dict]]:
+    """What `same_steps` prints in processes with these flags."""
+    program = ("-m", "tests.albert_tf.pretraining.same_steps")
+    commands = [[*program, json.dumps({"backend": "jax", **each}), json.dumps(OPTIONS)] for each in flags]
+    processes = run_together(commands, [{"KERAS_BACKEND": "jax"}] * len(flags), timeout=500)
+    for process in processes:
+        assert process.returncode == 0, process.stderr
+    return [json.loads(process.stdout) for process in processes]
+
+
+def test_steps_of_two_processes_equal_those_of_two_devices_and_of_one():
+    together = {"coordinator_address": loopback_address(), "num_processes": 2}
+    one, two = train({})[0], train({"num_devices": 2})[0]
+    for process in (two, *train({**together, "process_id": 0}, {**together, "process_id": 1})):
+        for expected, result in zip(one, process, strict=True):
+            for name in ("trace", "evaluation", "weights"):
+                assert result[name] == pytest.approx(expected[name], abs=2e-6), name
+
+
+def command(files, run: Path, **flags) -> list:
+    return [ROOT / "run_pretraining.py", *files.flags(run, **flags)[1:]]
+
+
+def test_two_processes_resume_the_run_of_one(pretraining_files, tmp_path):
+    first_file = sorted(glob.glob(pretraining_files.train))[0]  # noqa: PTH207 - of two, each process would read one
+    flags = {
+        "input_file": first_file,
+        "train_batch_size": 16,
+        "num_warmup_steps": 100,
+        "learning_rate": 0.1,
+        "num_devices": 2,
+    }
+    (whole,) = run_on_jax(command(pretraining_files, tmp_path / "whole", **flags, num_train_steps=8))
+    assert whole.returncode == 0, whole.stderr
+    (first,) = run_on_jax(command(pretraining_files, tmp_path / "halves", **flags, num_train_steps=4))
+    assert first.returncode == 0, first.stderr
+    halves = command(pretraining_files, tmp_path / "halves", **{**flags, "num_devices": 1}, num_train_steps=8)
+    for process in run_on_jax(halves, halves):
+        assert process.returncode == 0, process.stderr
+    expected, values = everything_in(tmp_path / "whole"), everything_in(tmp_path / "halves")
+    assert expected.keys() == values.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(value, values[name], atol=1e-6, err_msg=name)
+    for line, other in zip(
+        without_speed(tmp_path / "whole"), without_speed(tmp_path / "halves"), strict=True
+    ):
+        assert other == pytest.approx(line, abs=1e-5)
+
+
+def test_processes_that_disagree(pretraining_files, tmp_path):
+    commands = [command(pretraining_files, tmp_path / "run", seed=seed) for seed in (1, 2)]
+    for process in run_on_jax(*commands):
+        assert process.returncode == 2
+        assert "albert: All workers must be started with the same flags" in process.stderr
+    assert not (tmp_path / "run").exists()
+    commands = [command(pretraining_files, tmp_path / "run", num_devices=number) for number in (1, 2)]
+    for process in run_on_jax(*commands):
+        assert process.returncode == 2
+        assert "All processes must have the same number of devices" in process.stderr
