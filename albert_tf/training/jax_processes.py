@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import jax
 from jax._src.clusters import ClusterEnv
+from jax.experimental.multihost_utils import sync_global_devices
 
 from albert_tf.training.device_flags import DeviceFlags
 from data_prep.errors import InputError, Preempted, first_line, system_fault
@@ -155,7 +156,7 @@ class _Relay:
     def __init__(self, host: str, port: int, target: str, from_others: bool):
         name, _, number = target.rpartition(":")
         self._target, self._from_others = (name, int(number)), from_others
-        self.lost, self.watches = threading.Event(), True
+        self.lost, self.watches, self._hides = threading.Event(), True, True
         both = not host and socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if both else socket.AF_INET
         self._listener = socket.create_server((host, port), family=family, dualstack_ipv6=both)
@@ -165,6 +166,8 @@ class _Relay:
 
     def leave(self) -> None:
         """Waits until all processes leave, and leaves with them."""
+        sync_global_devices("all leave")
+        self.watches, self._hides = False, False
         jax.distributed.shutdown()
 
     def _accept(self) -> None:
@@ -190,7 +193,7 @@ class _Relay:
             while data := source.recv(1 << 16):
                 has_spoken = True
                 sink.sendall(data)
-        if is_other and has_spoken:
+        if is_other and has_spoken and self._hides:
             self.lost.set()
             return
         for connection in (source, sink):

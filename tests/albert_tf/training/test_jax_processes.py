@@ -116,14 +116,17 @@ def run_processes(case: str, indices: tuple[int, ...] = (0, 1), port: int | None
 @pytest.mark.very_slow
 def test_a_lost_process_ends_the_others():
     whole = run_processes("whole")
-    assert [(each.returncode, each.stdout) for each in whole] == [(0, "done\n")] * 2, whole[0].stderr
+    for process in whole:
+        assert process.returncode == 0, process.stderr
+        assert process.stdout.endswith("done\n")  # Gloo's line is before it
     chief, killed = run_processes("killed")
     assert killed.returncode == -signal.SIGKILL
     assert chief.returncode == 2
     assert "Another process stopped, so this one stops too" in chief.stdout + chief.stderr
     assert "@" not in chief.stderr, "the trace of an abort"
     mistaken, other = run_processes("mistake")
-    assert (mistaken.returncode, mistaken.stdout) == (2, "a mistake\n")
+    assert mistaken.returncode == 2
+    assert mistaken.stdout.endswith("a mistake\n")
     assert other.returncode == 2
     assert "Another process stopped" in other.stdout + other.stderr
 
