@@ -112,7 +112,9 @@ def main(flags: str, options: str) -> None:
         devices = make_devices(settings)
         for each in json.loads(options):
             number = each.pop("devices", devices.replicas)
-            fewer = type(devices)(list(devices.mesh.devices[:number])) if number < devices.replicas else devices
+            fewer = (
+                type(devices)(list(devices.mesh.devices[:number])) if number < devices.replicas else devices
+            )
             results.append(train(fewer, **each))
     print(json.dumps(results))
 
