@@ -127,16 +127,21 @@ class StoredValues:
 
     def __init__(self, **groups: dict[str, keras.Variable]):
         self._groups = groups
-        self._variables = [variable for group in groups.values() for variable in group.values()]
         self._is_tensorflow = keras.backend.backend() == "tensorflow"
 
     def checkpoint(self) -> tf.train.Checkpoint:
         """The present values, to be written."""
-        stored = iter(
-            [variable.value if self._is_tensorflow else _copy(variable) for variable in self._variables]
-        )
+        # A variable that several names have, such as a head's dropout state, is stored once.
+        stored = {
+            id(variable): variable.value if self._is_tensorflow else _copy(variable)
+            for group in self._groups.values()
+            for variable in group.values()
+        }
         return tf.train.Checkpoint(
-            **{name: dict(zip(group, stored, strict=False)) for name, group in self._groups.items()}
+            **{
+                name: {key: stored[id(variable)] for key, variable in group.items()}
+                for name, group in self._groups.items()
+            }
         )
 
     def read(self, prefix: str) -> None:

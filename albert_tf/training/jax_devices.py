@@ -118,7 +118,8 @@ def started_jax(settings: DeviceFlags) -> Iterator[None]:
     for kind in ("GPU", "TPU"):
         tf.config.set_visible_devices([], kind)  # TensorFlow, which reads the examples, needs none
     if settings.num_devices:
-        jax.config.update("jax_num_cpu_devices", settings.num_devices)
+        with contextlib.suppress(RuntimeError):  # JAX has started; its devices may be enough
+            jax.config.update("jax_num_cpu_devices", settings.num_devices)
     if settings.deterministic_ops:
         _set_xla_flag("xla_gpu_deterministic_ops", "true")
     if any("cuda" in plugin.name for plugin in entry_points(group="jax_plugins")):

@@ -466,17 +466,31 @@ OF_ONE_KIND = {
 }
 
 
+def assert_predicts_alike(finetuning_files, run: Path, kind: str, capfd, standard_input) -> None:
+    """`albert predict` answers as the run has predicted its test set."""
+    _, file, answer = KINDS[kind]
+    path, task = run / "seed_0" / f"test_{file}", find_task(kind)
+    (test_file,) = finetuning_files.folder.glob(f"{kind}-test.*")
+    rows = [vars(example) for example in read_examples(task, test_file, "test", Problems())]
+    lines = [{name: row[name] for name in TEXTS_OF_A_ROW if row.get(name) is not None} for row in rows]
+    lines = "\n".join(map(json.dumps, lines))
+    found = [one[answer] for one in answers(capfd, standard_input, lines, f"--model_dir={run}")]
+    predicted = read_answers(path) if answer == "answer" else task.kind.read_predictions(task, path)
+    expected = list(predicted.values())
+    assert found == (pytest.approx(expected, abs=1e-5) if kind == "regression" else expected)
+
+
 @pytest.mark.very_slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind, capfd, standard_input):
     """`albert predict` answers as the run predicts its test set."""
-    metrics, file, answer = KINDS[kind]
+    metrics, file, _ = KINDS[kind]
     flags = OF_ONE_KIND.get(kind, {})
     assert cli.main(finetuning_files.flags(tmp_path / "run", kind, do_predict=True, **flags)) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert metrics <= set(results["dev"])
     assert 0 < results["dev"]["loss"]["median"] < 100
-    run, task = tmp_path / "run" / "seed_0", find_task(kind)
+    run = tmp_path / "run" / "seed_0"
     assert {f"dev_{file}", f"test_{file}"} <= {path.name for path in run.iterdir()}
     model = SeedFolder(run).load_model()
     if kind == "squad2.0":
@@ -484,15 +498,7 @@ def test_other_kinds_of_tasks(finetuning_files, tmp_path, kind, capfd, standard_
         assert max(map(len, read_n_best(run, "dev").n_best.values())) <= 3
     if kind == "multiple-choice":
         assert model.preprocessor.max_qa_length == 9
-    (test_file,) = finetuning_files.folder.glob(f"{kind}-test.*")
-    rows = [vars(example) for example in read_examples(task, test_file, "test", Problems())]
-    lines = [{name: row[name] for name in TEXTS_OF_A_ROW if row.get(name) is not None} for row in rows]
-    lines = "\n".join(map(json.dumps, lines))
-    found = answers(capfd, standard_input, lines, f"--model_dir={tmp_path}/run")
-    path, found = run / f"test_{file}", [one[answer] for one in found]
-    predicted = read_answers(path) if answer == "answer" else task.kind.read_predictions(task, path)
-    expected = list(predicted.values())
-    assert found == (pytest.approx(expected, abs=1e-5) if kind == "regression" else expected)
+    assert_predicts_alike(finetuning_files, tmp_path / "run", kind, capfd, standard_input)
 
 
 @pytest.mark.very_slow

@@ -1,0 +1,137 @@
+"""The program on JAX: all kinds of tasks as on TensorFlow, in runs that either backend has begun."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from albert_cli import cli
+from albert_tf.checkpoints.run_files import read_metrics
+from tests.albert_tf.finetuning import stopped
+from tests.albert_tf.finetuning.test_finetune import (
+    KINDS,
+    assert_predicts_alike,
+    assert_same_run,
+    assert_same_weights,
+    without_speed,
+)
+from tests.processes import run_together
+
+pytest.importorskip("jax")
+
+FOUR_DEVICES = {
+    "KERAS_BACKEND": "jax",
+    "XLA_FLAGS": "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0",  # compiles sooner
+}
+SHORT = {"num_train_steps": 4, "num_warmup_steps": 1, "save_checkpoints_steps": 2, "log_steps": 1}
+SHORT |= {"do_predict": True, "pad_to_max_length": True}  # batches of one length are compiled once
+WITHOUT_DROPOUT = {"dropout": 0, "classifier_dropout": 0}  # whose draws the backends do not share
+# Between them the kinds have the options of training.
+OPTIONS = {
+    "ordinal-classification": {"layer_decay": 0.5, "ema_decay": 0.5, "pad_to_max_length": None},
+    "multi-label-classification": {"freeze_encoder": True},
+    "regression": {"optimizer": "lamb"},
+    "squad2.0": {"train_batch_size": 8, "gradient_accumulation_steps": 2},
+    "question-answering": {"early_stopping_patience": 1},
+    "multiple-choice": {"lora_rank": 2},
+    "token-classification": {"class_weights": "balanced"},
+}
+SIMPLE, *OTHERS = KINDS
+STOPPED = 128 + signal.SIGTERM
+
+
+def run_on_jax(*commands: list[str] | tuple[list[str], int, str], status: int = 0) -> None:
+    """Runs commands, those that stop early with what `stopped.run` needs, one after the other in a process."""
+    given = [each if isinstance(each, tuple) else (each, None) for each in commands]
+    program = ["-m", "tests.albert_tf.finetuning.stopped", json.dumps(given)]
+    (result,) = run_together([program], [FOUR_DEVICES], timeout=500)
+    assert result.returncode == status, result.stderr
+
+
+@pytest.fixture(scope="module")
+def command(finetuning_files):
+    """A function: the arguments of a short run, for TensorFlow unless `backend` says otherwise."""
+
+    def arguments(kind: str, run: Path, **changes) -> list[str]:
+        flags = {**SHORT, **WITHOUT_DROPOUT, **OPTIONS.get(kind, {}), **changes}
+        return finetuning_files.flags(run, kind, **flags)
+
+    return arguments
+
+
+def begin(command, kind: str, folder: Path) -> list[str]:
+    """Takes two steps on TensorFlow, the others in a copy.
+
+    Each backend draws a new head's weights in its own way, so only such runs are equal.
+
+    Returns:
+      The command for JAX that goes on.
+    """
+    assert stopped.run(command(kind, folder / "jax"), after=2) == STOPPED
+    shutil.copytree(folder / "jax", folder / "tensorflow")
+    assert cli.main(command(kind, folder / "tensorflow")) == 0
+    return command(kind, folder / "jax", backend="jax")
+
+
+def assert_close(run: Path, expected: Path, tolerance: float = 1e-5) -> None:
+    """Two seeds have equal losses and metrics, and weights within ten times the tolerance."""
+    assert {path.name for path in run.iterdir()} == {path.name for path in expected.iterdir()}
+    for line, other in zip(without_speed(run), without_speed(expected), strict=True):
+        assert line == pytest.approx(other, rel=tolerance, abs=tolerance)
+    assert_same_weights(run, expected, atol=10 * tolerance)
+
+
+@pytest.mark.slow
+def test_jax_goes_on_as_tensorflow(command, finetuning_files, tmp_path, capfd, standard_input):
+    """Then TensorFlow reads what JAX has saved."""
+    run_on_jax(begin(command, SIMPLE, tmp_path))
+    assert_close(tmp_path / "jax" / "seed_0", tmp_path / "tensorflow" / "seed_0")
+    assert_predicts_alike(finetuning_files, tmp_path / "jax", SIMPLE, capfd, standard_input)
+
+
+@pytest.fixture(scope="module")
+def runs(command, tmp_path_factory) -> Path:
+    """The folder of runs: KIND/jax and KIND/tensorflow."""
+    folder = tmp_path_factory.mktemp("runs")
+    run_on_jax(*[begin(command, kind, folder / kind) for kind in OTHERS])
+    return folder
+
+
+@pytest.mark.very_slow
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_kinds(runs, finetuning_files, kind, capfd, standard_input):
+    assert_close(runs / kind / "jax" / "seed_0", runs / kind / "tensorflow" / "seed_0")
+    assert_predicts_alike(finetuning_files, runs / kind / "jax", kind, capfd, standard_input)
+
+
+@pytest.mark.very_slow
+def test_one_device_and_four_killed_and_resumed(command, tmp_path):
+    """With dropout, whose masks depend on the step and the number of the micro-batch over all devices."""
+    run = {name: tmp_path / name for name in ("four", "one", "killed", "turns", "half")}
+    options = {"dropout": 0.1, "classifier_dropout": 0.1, "backend": "jax"}
+    four = command("classification", run["four"], **options, seeds=2)
+    one = {**options, "num_devices": 1, "gradient_accumulation_steps": 4, "seed": 1}
+    half = command("classification", run["half"], **options, mixed_precision="bfloat16")
+    turns = [command("classification", run["turns"], backend=name) for name in ("jax", "tensorflow")]
+    killed = command("classification", run["killed"], **options)
+    commands = [
+        four,
+        command("classification", run["one"], **one),
+        half,
+        (turns[0], 2, "SIGTERM"),
+        (killed, 2, "SIGKILL"),
+    ]
+    run_on_jax(*commands, status=-signal.SIGKILL)
+    assert_close(run["one"] / "seed_1", run["four"] / "seed_1", 1e-6)
+    for line, other in zip(
+        read_metrics(run["half"] / "seed_0"), read_metrics(run["four"] / "seed_0"), strict=True
+    ):
+        assert line.get("loss") == pytest.approx(other.get("loss"), abs=0.05)
+    shutil.copytree(run["turns"], tmp_path / "expected")
+    whole = command("classification", tmp_path / "expected", backend="jax")
+    run_on_jax(killed, whole)
+    assert_same_run(run["killed"] / "seed_0", run["four"] / "seed_0")
+    assert cli.main(turns[1]) == 0
+    assert_close(run["turns"] / "seed_0", tmp_path / "expected" / "seed_0")
