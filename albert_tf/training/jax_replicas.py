@@ -43,8 +43,13 @@ class Replicas:
         return {name: make(values) for name, values in batch.items()}
 
     def copied(self, variables: Iterable[keras.Variable]) -> list[jax.Array]:
-        """The values of variables, a copy on each replica."""
-        return [self.copy(variable.value) for variable in variables]
+        """The values of variables, a copy on each replica, where they stay until they are set again."""
+        values = []
+        for variable in variables:
+            values.append(self.copy(variable.value))
+            if values[-1] is not variable.value:
+                variable.assign(values[-1])
+        return values
 
     def copy(self, value: jax.Array | np.ndarray) -> jax.Array:
         """An array that all processes have, with a copy on each replica."""

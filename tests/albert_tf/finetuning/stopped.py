@@ -1,6 +1,6 @@
 """Runs that end early, as if a signal came at a certain step.
 
-As a program it runs several commands on JAX, where a process takes long to start. Its status is 0 unless one fails.
+As a program it runs several commands on JAX, where a process takes long to start, and fails if one of them does.
 
     KERAS_BACKEND=jax python -m tests.albert_tf.finetuning.stopped '[[["finetune", ...], 4, "SIGTERM"], ...]'
 """

@@ -83,6 +83,10 @@ def assert_close(run: Path, expected: Path, tolerance: float = 1e-5) -> None:
     assert_same_weights(run, expected, atol=10 * tolerance)
 
 
+def losses(run: Path) -> list[float]:
+    return [line["loss"] for line in read_metrics(run / "seed_0") if "loss" in line]
+
+
 @pytest.mark.slow
 def test_jax_goes_on_as_tensorflow(command, finetuning_files, tmp_path, capfd, standard_input):
     """Then TensorFlow reads what JAX has saved."""
@@ -125,10 +129,8 @@ def test_one_device_and_four_killed_and_resumed(command, tmp_path):
     ]
     run_on_jax(*commands, status=-signal.SIGKILL)
     assert_close(run["one"] / "seed_1", run["four"] / "seed_1", 1e-6)
-    for line, other in zip(
-        read_metrics(run["half"] / "seed_0"), read_metrics(run["four"] / "seed_0"), strict=True
-    ):
-        assert line.get("loss") == pytest.approx(other.get("loss"), abs=0.05)
+    assert losses(run["half"]) != losses(run["four"])
+    assert losses(run["half"]) == pytest.approx(losses(run["four"]), abs=0.05)
     shutil.copytree(run["turns"], tmp_path / "expected")
     whole = command("classification", tmp_path / "expected", backend="jax")
     run_on_jax(killed, whole)
