@@ -17,7 +17,6 @@ from albert_tf.finetuning.seed_folder import (
     results_table,
     run_results,
 )
-from albert_tf.finetuning.task_data import split_batches
 from albert_tf.finetuning.trainer import train_seed
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks.inference import Inference
@@ -220,7 +219,7 @@ class Finetuning:
         for split in splits:
             batch_size = -(-plan.eval_batch_size // replicas) * replicas
             batch_size = at_most(len(split.features), batch_size, replicas)
-            batches = inference(split_batches(split, batch_size, plan.pad_to))
+            batches = inference(plan.batches(split, batch_size))
             outputs = by_row(self._preemption.watched(batches, step), len(split.features))
             rows += outputs
             predictions.append(

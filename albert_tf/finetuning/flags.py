@@ -115,8 +115,8 @@ class FinetuningFlags(DeviceFlags):
         run.
       eval_batch_size: number of examples per batch of evaluation and prediction.
       pad_to_max_length: pad all batches to --max_seq_length, as the original does, instead of grouping texts of
-        similar length. This is slower on CPUs and GPUs, but --backend=jax then compiles the step only once. With
-        --tpu, all batches are padded.
+        similar length. This is slower on CPUs and GPUs, but --backend=jax then compiles the step once, not for
+        each of up to 16 lengths. With --tpu, all batches are padded.
       save_checkpoints_steps: number of steps between checkpoints and evaluations. Default: a twentieth of the
         run, at most 1000.
       log_steps: number of steps between lines in metrics.jsonl. Default: a hundredth of the run, at most 100.

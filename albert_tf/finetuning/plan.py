@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from albert_tf.checkpoints.checkpoint_files import say_on_stderr
 from albert_tf.checkpoints.keras_models import describe
 from albert_tf.checkpoints.open_model import open_model
@@ -17,7 +19,9 @@ from albert_tf.finetuning.task_data import TaskData, read_data
 from albert_tf.tasks.benchmarks.recipes import RACE_V2, RECIPES, Recipe
 from albert_tf.tasks.kind import Task
 from albert_tf.tasks.preprocessor import Preprocessor
+from albert_tf.tasks.splits import EncodedSplit
 from albert_tf.tasks.task import find_task
+from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from albert_tf.training.device_flags import NOT_STORED, at_most, check_batch_divides
 from albert_tf.training.run_place import working_folder
 from data_prep.errors import InputError
@@ -90,10 +94,26 @@ class FinetuningPlan(FinetuningFlags):
             f"{in_head}, {self.max_seq_length} tokens"
         )
 
-    @property
-    def pad_to(self) -> int | None:
-        """The length of all batches; None for batches of similar lengths, each of which a TPU would compile."""
-        return self.max_seq_length if self.pad_to_max_length or self.tpu else None
+    def batches(
+        self, split: EncodedSplit, batch_size: int, *, seed: int | None = None, **options
+    ) -> tf.data.Dataset:
+        """Batches of a split, all of `batch_size`: the last one is filled with examples of weight 0.
+
+        They hold texts of similar lengths, unless all have one length, as on TPUs, which compile each. JAX does
+        so, too: there lengths are rounded up to few different ones.
+
+        Args:
+          split: the split.
+          batch_size: B.
+          seed: determines the order for training; None is for evaluation.
+          **options: `num_epochs` and `skip_batches` of `BatchOrder`.
+        """
+        pad_to = self.max_seq_length if self.pad_to_max_length or self.tpu else None
+        multiple = max(8, self.max_seq_length // 16) if self.uses_jax else 1
+        order = BatchOrder(seed, by_length=pad_to is None, **options)
+        return bucketed_batches(
+            split.features, batch_size, order, fill_remainder=True, pad_to=pad_to, length_multiple=multiple
+        )
 
 
 def make_plan(flags: FinetuningFlags, replicas: int = 1) -> FinetuningPlan:

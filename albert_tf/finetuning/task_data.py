@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.checkpoints.checkpoint_files import say_on_stderr
 from albert_tf.finetuning.flags import FinetuningFlags
@@ -19,7 +18,6 @@ from albert_tf.tasks.problems import Problems
 from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.splits import EncodedSplit, Example
 from albert_tf.tasks.task import BENCHMARKS
-from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 from albert_tf.tasks.values import as_number
 from data_prep.errors import InputError
 from data_prep.storage.paths import file_size
@@ -225,19 +223,3 @@ def _class_weights(given: str, labels: Sequence[str], numbers: np.ndarray) -> np
             f"{', '.join(labels)}. Received {given!r}."
         )
     return np.array([pairs.get(label, 1.0) for label in labels], np.float32)
-
-
-def split_batches(
-    split: EncodedSplit, batch_size: int, pad_to: int | None = None, *, seed: int | None = None, **options
-) -> tf.data.Dataset:
-    """Batches of a split, all of `batch_size`: the last one is filled with examples of weight 0.
-
-    Args:
-      split: the split.
-      batch_size: B.
-      pad_to: the length of all batches; None groups similar lengths, each batch as long as its longest example.
-      seed: determines the order for training; None is for evaluation.
-      **options: `num_epochs` and `skip_batches` of `BatchOrder`.
-    """
-    order = BatchOrder(seed, by_length=pad_to is None, **options)
-    return bucketed_batches(split.features, batch_size, order, fill_remainder=True, pad_to=pad_to)

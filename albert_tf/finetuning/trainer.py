@@ -7,7 +7,6 @@ import tensorflow as tf
 from albert_tf.finetuning.construction import rate_factors
 from albert_tf.finetuning.plan import FinetuningPlan
 from albert_tf.finetuning.seed_folder import SeedFolder
-from albert_tf.finetuning.task_data import split_batches
 from albert_tf.optimizers import AdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.tasks.objective import TaskObjective
 from albert_tf.tasks.task_model import TaskModel
@@ -97,7 +96,7 @@ def _make_loop(run: Run, plan: FinetuningPlan, learning_rate: WarmupPolynomialDe
 
     def batches() -> tf.data.Dataset:
         order = {"seed": plan.seed, "num_epochs": None, "skip_batches": run.step}
-        return split_batches(split, plan.train_batch_size, plan.pad_to, **order)
+        return plan.batches(split, plan.train_batch_size, **order)
 
     step = run.devices.optimizer_step(
         TaskObjective(run.model), run.optimizer, accumulation_steps=plan.gradient_accumulation_steps

@@ -87,7 +87,7 @@ USUAL_SIZE = BatchSize(tokens=16_384)
 def numpy_batches(
     features: Sequence[Features], size: BatchSize = USUAL_SIZE
 ) -> Iterator[dict[str, np.ndarray]]:
-    """All examples once, in batches of similar lengths; for few examples faster than `split_batches`."""
+    """All examples once, in batches of similar lengths; faster than the batches of training for few examples."""
     shapes = [example["input_ids"].shape for example in features]
     order = sorted(range(len(shapes)), key=lambda row: shapes[row])
     # A batch holds questions with the same number of options.

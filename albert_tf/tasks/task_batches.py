@@ -105,6 +105,7 @@ def bucketed_batches(
     *,
     fill_remainder: bool = False,
     pad_to: int | None = None,
+    length_multiple: int = 1,
 ) -> tf.data.Dataset:
     """Batches of examples, padded.
 
@@ -117,6 +118,7 @@ def bucketed_batches(
       fill_remainder: fills the last batch of an epoch with its first example, sample_weight 0 and index -1, so
         that all batches have B.
       pad_to: the length of all batches, as in the original.
+      length_multiple: T is rounded up to a multiple, but not beyond the longest of all examples.
 
     Returns:
       A dataset of dicts, T the length of the batch's longest example: everything in `features`, int32 or
@@ -135,7 +137,7 @@ def bucketed_batches(
         )
     rows = order.rows(lengths, batch_size)
     with tf.device("CPU"):
-        gather = _gather_function(features, lengths, pad_to)
+        gather = _gather_function(features, lengths, pad_to, length_multiple)
     batches = rows.map(
         # If no batch has gaps, its size stays static, which TPUs need.
         lambda numbers: gather(_without_gaps(numbers, fill_remainder)),
@@ -156,7 +158,7 @@ def _without_gaps(rows, keep_size: bool):
     return rows, rows, tf.ones_like(rows, tf.float32)
 
 
-def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
+def _gather_function(features: Sequence[Features], lengths, pad_to: int | None, length_multiple: int):
     """Returns a function that makes a batch from (index, rows, weights)."""
     begins = tf.constant(np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)]))
     sizes = tf.constant(lengths)
@@ -169,9 +171,12 @@ def _gather_function(features: Sequence[Features], lengths, pad_to: int | None):
         else:
             per_example[name] = tf.constant(np.stack(values))
 
+    def _rounded(length):
+        return tf.minimum(-(-length // length_multiple) * length_multiple, int(lengths.max()))
+
     def gather(arguments):
         index, rows, weights = arguments
-        length = pad_to if pad_to is not None else tf.reduce_max(tf.gather(sizes, rows))
+        length = pad_to if pad_to is not None else _rounded(tf.reduce_max(tf.gather(sizes, rows)))
         is_token = tf.sequence_mask(tf.gather(sizes, rows), length)
         places = tf.where(
             is_token, tf.gather(begins, rows)[:, tf.newaxis] + tf.range(length, dtype=tf.int64), 0

@@ -36,13 +36,17 @@ def indices(batches):
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-@pytest.mark.parametrize(("pad_to", "by_length"), [(None, None), (64, None), (None, True)])
-def test_a_batch_is_its_examples_padded(seed, pad_to, by_length):
+@pytest.mark.parametrize(
+    ("pad_to", "by_length", "multiple"), [(None, None, 1), (64, None, 1), (None, True, 1), (None, True, 16)]
+)
+def test_a_batch_is_its_examples_padded(seed, pad_to, by_length, multiple):
     examples = features(53)
-    for batch in taken(bucketed_batches(examples, 8, BatchOrder(seed, by_length=by_length), pad_to=pad_to)):
+    longest = max(example["input_ids"].size for example in examples)
+    order, options = BatchOrder(seed, by_length=by_length), {"pad_to": pad_to, "length_multiple": multiple}
+    for batch in taken(bucketed_batches(examples, 8, order, **options)):
         rows = batch["index"]
         sizes = [examples[row]["input_ids"].size for row in rows]
-        T = pad_to or max(sizes)
+        T = pad_to or min(-(-max(sizes) // multiple) * multiple, longest)
         assert {name: values.shape for name, values in batch.items()} == {
             "input_ids": (len(rows), T),
             "input_mask": (len(rows), T),
