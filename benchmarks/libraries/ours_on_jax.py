@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, Remat
 from benchmarks.batches import training_batch
 from benchmarks.processes import peak_megabytes
 from data_prep.errors import needs_extra
@@ -17,7 +17,7 @@ _XLA_FLAGS = "--xla_gpu_enable_triton_gemm=false"
 
 
 def training(
-    config: dict[str, Any], dtype: str, B: int, T: int, P: int, remat: str | bool = False
+    config: dict[str, Any], dtype: str, B: int, T: int, P: int, remat: Remat = False
 ) -> Callable[[int], dict]:
     """The step of `albert pretrain --backend=jax` on one device, with AdamW, for both heads."""
     jax = _start()
@@ -33,7 +33,7 @@ def training(
 
 
 def keras_fit(
-    config: dict[str, Any], dtype: str, B: int, T: int, P: int, remat: str | bool = False
+    config: dict[str, Any], dtype: str, B: int, T: int, P: int, remat: Remat = False
 ) -> Callable[[int], dict]:
     """The step of Keras `fit` with AdamW, which clips, for both heads."""
     jax = _start()
@@ -83,7 +83,7 @@ def forward(config: dict[str, Any], dtype: str, B: int, T: int, P: int) -> Calla
     return _turns(jax, encode)
 
 
-def _pretrainer_and_adamw(config: dict[str, Any], dtype: str, remat: str | bool, **options):
+def _pretrainer_and_adamw(config: dict[str, Any], dtype: str, remat: Remat, **options):
     import keras
 
     from albert_tf.model.pretrainer import AlbertPretrainer
