@@ -210,18 +210,9 @@ def test_fine_tuning_on_real_text(model_file, tmp_path, capsys):
 def test_our_side_of_the_accelerator_needs_no_tensorflow(tmp_path):
     pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
     (tmp_path / "tensorflow.py").write_text("raise ModuleNotFoundError('No module named tensorflow')")
-    flags = [
-        "--peers",
-        "albert_tf",
-        "keras_fit",
-        "--models",
-        "tiny",
-        "--lengths",
-        "16",
-        "--batch_size=2",
-        "--turns=1",
-    ]
-    flags += ["--steps=2", "--peak_tflops=1", f"--logs={tmp_path}", f"--output={tmp_path / 'report.json'}"]
+    flags = ["--peers", "albert_tf", "keras_fit", "--models", "tiny", "--lengths", "16", "--batch_size=2"]
+    flags += ["--turns=1", "--steps=2", "--peak_tflops=1", f"--logs={tmp_path}"]
+    flags += [f"--output={tmp_path / 'report.json'}"]
     environment = {"KERAS_BACKEND": "", "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     (result,) = run_together([["-m", "benchmarks.accelerator", *flags]], [environment], timeout=400)
     assert result.returncode == 0, result.stderr
