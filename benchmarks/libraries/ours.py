@@ -167,11 +167,10 @@ def _classifier(config: AlbertConfig, dtype: str, clip_norm: float | None = None
 
 def task_batches(examples: list[dict[str, np.ndarray]], B: int, length: int | None, count: int):
     """The batches that `albert finetune` makes, and their shapes."""
-    from albert_tf.finetuning.task_data import split_batches
-    from albert_tf.tasks.splits import EncodedSplit
+    from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
 
-    split = EncodedSplit("train", (), examples)
-    batches = split_batches(split, B, length, seed=_SEED, num_epochs=None).take(count)
+    order = BatchOrder(_SEED, by_length=length is None, num_epochs=None)
+    batches = bucketed_batches(examples, B, order, fill_remainder=True, pad_to=length).take(count)
     return batches, [batch["input_ids"].shape for batch in batches.as_numpy_iterator()]
 
 
