@@ -28,6 +28,16 @@ GPU_TFLOPS = {
     "T4": 65.0,
 }
 _CORES_PER_CHIP = {"v2": 2, "v3": 2, "v4": 2, "v5p": 2}  # the number in the type of these TPUs counts cores
+# JAX's names of its devices: their generation, and their number on a chip.
+_DEVICE_KINDS = {
+    "TPU v2": ("v2", 2),
+    "TPU v3": ("v3", 2),
+    "TPU v4": ("v4", 1),
+    "TPU v5": ("v5p", 1),
+    "TPU v5 lite": ("v5litepod", 1),
+    "TPU v6 lite": ("v6e", 1),
+    "TPU7x": ("tpu7x", 2),
+}
 
 
 def training_flops(config: AlbertConfig, T: int, P: int, *, whole_last_layer: bool = False) -> int:
@@ -71,6 +81,12 @@ def tpu_peak(accelerator_type: str) -> float | None:
     if generation not in TPU_TFLOPS or not number.isdigit():
         return None
     return TPU_TFLOPS[generation] * 1e12 * int(number) / _CORES_PER_CHIP.get(generation, 1)
+
+
+def tpu_device_peak(kind: str) -> float | None:
+    """Peak FLOP/s of one device of a TPU by JAX's name of its kind; None if it is not in the table."""
+    generation, devices_a_chip = _DEVICE_KINDS.get(kind, ("", 1))
+    return TPU_TFLOPS[generation] * 1e12 / devices_a_chip if generation else None
 
 
 def gpu_peak(name: str) -> float | None:

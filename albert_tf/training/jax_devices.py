@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from jax.sharding import PartitionSpec
 
-from albert_tf.flops import gpu_peak, tpu_peak
+from albert_tf.flops import gpu_peak, tpu_device_peak
 from albert_tf.training.device_flags import DeviceFlags
 from albert_tf.training.jax_processes import find_place, joined
 from albert_tf.training.jax_replicas import AXIS, Replicas, all_rows
@@ -42,7 +42,7 @@ class JaxDevices(Replicas):
 
     def peak(self) -> float | None:
         kind = self.mesh.devices[0].device_kind
-        peak = None if self.is_cpu else gpu_peak(kind) or tpu_peak(kind)
+        peak = None if self.is_cpu else gpu_peak(kind) or tpu_device_peak(kind)
         return peak * self.replicas if peak else None
 
     def all_values(self, value: int) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.flops import gpu_peak, inference_flops, tpu_peak, training_flops
+from albert_tf.flops import gpu_peak, inference_flops, tpu_device_peak, tpu_peak, training_flops
 from albert_tf.model.pretrainer import AlbertPretrainer, pretraining_sums
 
 B, T, P = 2, 64, 10
@@ -117,6 +117,9 @@ def test_peaks():
     assert tpu_peak("v5litepod-8") == 8 * 197e12
     assert tpu_peak("v99-8") is None
     assert tpu_peak("") is None
+    assert tpu_device_peak("TPU v6 lite") == 918e12
+    assert tpu_device_peak("TPU7x") == 2307e12 / 2  # a chip has two devices
+    assert tpu_device_peak("cpu") is None
     assert gpu_peak("NVIDIA H100 80GB HBM3") == 989e12
     assert gpu_peak("NVIDIA H100 PCIe") == 756e12
     assert gpu_peak("Tesla T4") == 65e12
