@@ -1,4 +1,4 @@
-# Two commands: `make demo` shows everything at work, `make test` checks it in about 20 minutes on two cores.
+# Two commands: `make demo` shows everything at work, `make test` checks it in about 10 minutes on two cores.
 PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= demo
