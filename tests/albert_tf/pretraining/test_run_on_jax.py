@@ -8,16 +8,15 @@ import pytest
 
 from albert_cli import cli
 from tests.albert_tf.pretraining.test_pretrain import assert_same_run, everything_in, without_speed
-from tests.processes import ROOT, run_together
+from tests.processes import ROOT, run_on_jax
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.very_slow
 
 
-def run_on_jax(pretraining_files, run: Path, **flags) -> str:
+def pretrain_on_jax(pretraining_files, run: Path, **flags) -> str:
     """Runs the program; returns its standard error."""
-    command = [ROOT / "run_pretraining.py", *pretraining_files.flags(run, backend="jax", **flags)[1:]]
-    (result,) = run_together([command], [{"KERAS_BACKEND": "jax"}], timeout=300)
+    (result,) = run_on_jax([ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]])
     assert result.returncode == 0, result.stderr
     return result.stderr
 
@@ -30,9 +29,9 @@ def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
         "num_warmup_steps": 100,
         "learning_rate": 0.1,
     }
-    run_on_jax(pretraining_files, tmp_path / "whole", **flags)
+    pretrain_on_jax(pretraining_files, tmp_path / "whole", **flags)
     for steps in (8, 12):
-        said = run_on_jax(pretraining_files, tmp_path / "halves", **flags, num_train_steps=steps)
+        said = pretrain_on_jax(pretraining_files, tmp_path / "halves", **flags, num_train_steps=steps)
     assert "resuming at step 8" in said
     assert_same_run(tmp_path / "whole", tmp_path / "halves")
 
@@ -45,7 +44,7 @@ def test_backends_take_turns(pretraining_files, tmp_path):
     whole, turns = tmp_path / "whole", tmp_path / "turns"
     assert cli.main(pretraining_files.flags(whole, **flags)) == 0
     assert cli.main(pretraining_files.flags(turns, **flags, num_train_steps=4)) == 0
-    run_on_jax(pretraining_files, turns, **flags, num_train_steps=8)
+    pretrain_on_jax(pretraining_files, turns, **flags, num_train_steps=8)
     assert cli.main(pretraining_files.flags(turns, **flags)) == 0
     for expected, line in zip(without_speed(whole), without_speed(turns), strict=True):
         assert line == pytest.approx(expected, abs=1e-5)
