@@ -67,10 +67,12 @@ class Front:
         return ""
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while await self._answer(reader, writer):
-                await writer.drain()
-        writer.transport.abort()
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while await self._answer(reader, writer):
+                    await writer.drain()
+        finally:  # also when the proxy ends
+            writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answers one request; False if the connection is to end."""
@@ -90,9 +92,11 @@ class Front:
             await asyncio.sleep(1)
         head = re.sub(rb"(?im)^(connection|expect):.*\r\n", b"", head)
         from_server, to_server = await asyncio.open_connection("127.0.0.1", self.backend)
-        to_server.write(head[:-2] + b"Connection: close\r\n\r\n" + body)
-        answer, _, content = (await from_server.read()).partition(b"\r\n\r\n")
-        to_server.close()
+        try:
+            to_server.write(head[:-2] + b"Connection: close\r\n\r\n" + body)
+            answer, _, content = (await from_server.read()).partition(b"\r\n\r\n")
+        finally:
+            to_server.transport.abort()
         if kind == "lost":
             return False
         answer = re.sub(rb"(?im)^connection:.*\r\n", b"", answer + b"\r\n").removesuffix(b"\r\n")
