@@ -257,7 +257,8 @@ class BucketFileSystem(FileSystem):
 
     def delete(self, paths):
         for path in paths:
-            for name in [name for name in self.files if name == path or name.startswith(path + "/")]:
+            folder = path.rstrip("/") + "/"
+            for name in [name for name in self.files if name == path or name.startswith(folder)]:
                 del self.files[name]
 
     def match(self, patterns, limits=None):
