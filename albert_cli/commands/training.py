@@ -78,7 +78,7 @@ def import_backend(flags: DeviceFlags) -> None:
     if flags.uses_jax:
         with needs_extra("--backend=jax", "jax", "jax"):
             import jax  # noqa: F401
-    os.environ["KERAS_BACKEND"] = "jax" if flags.uses_jax else "tensorflow"
+    os.environ["KERAS_BACKEND"] = flags.chosen_backend
     import_tensorflow()
 
 

@@ -74,12 +74,12 @@ class DeviceFlags:
 
     def _check_backend(self) -> None:
         """Raises InputError if a flag is of the other backend, or if processes are described in part."""
-        tensorflow = {"tpu": self.tpu, "strategy": self.strategy != "auto" and self.strategy}
+        tensorflow = {"tpu": self.tpu, "strategy": None if self.strategy == "auto" else self.strategy}
         processes = {
             name: getattr(self, name) for name in ("coordinator_address", "num_processes", "process_id")
         }
         for name, value in (tensorflow if self.uses_jax else processes).items():
-            if value is not False and value is not None:
+            if value is not None:
                 other = "tensorflow" if self.uses_jax else "jax"
                 raise InputError(
                     f"--{name} is a flag of --backend={other}. Received {value} with "

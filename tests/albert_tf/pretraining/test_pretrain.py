@@ -45,6 +45,17 @@ def assert_same_run(first: Path, second: Path) -> None:
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
+def assert_nearly_same_run(first: Path, second: Path, atol: float) -> None:
+    """The same arrays within `atol`, and the same metrics within 1e-5."""
+    expected, found = everything_in(first), everything_in(second)
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype
+        np.testing.assert_allclose(found[name], value, atol=atol, err_msg=name)
+    for line, other in zip(without_speed(first), without_speed(second), strict=True):
+        assert other == pytest.approx(line, abs=1e-5)
+
+
 def without_speed(run: Path) -> list[dict]:
     return [{k: v for k, v in line.items() if k not in SPEED} for line in read_metrics(run)]
 

@@ -4,10 +4,9 @@ import glob
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.albert_tf.pretraining.test_pretrain import everything_in, without_speed
+from tests.albert_tf.pretraining.test_pretrain import assert_nearly_same_run
 from tests.processes import ROOT, loopback_address, run_on_jax, run_together
 
 pytestmark = pytest.mark.very_slow
@@ -38,13 +37,10 @@ def command(files, run: Path, **flags) -> list:
     return [ROOT / "run_pretraining.py", *files.flags(run, **flags)[1:]]
 
 
-def test_two_processes_resume_the_run_of_one(pretraining_files, tmp_path):
-    config = json.loads(pretraining_files.albert_config_file.read_text())
-    without_dropout = {**config, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
-    (tmp_path / "config.json").write_text(json.dumps(without_dropout))
+def test_two_processes_resume_the_run_of_one(pretraining_files, without_dropout, tmp_path):
     first_file = sorted(glob.glob(pretraining_files.train))[0]  # noqa: PTH207 - of two, each process would read one
     flags = {
-        "albert_config_file": tmp_path / "config.json",
+        "albert_config_file": without_dropout,
         "input_file": first_file,
         "train_batch_size": 16,
         "num_warmup_steps": 100,
@@ -58,14 +54,7 @@ def test_two_processes_resume_the_run_of_one(pretraining_files, tmp_path):
     halves = command(pretraining_files, tmp_path / "halves", **{**flags, "num_devices": 1}, num_train_steps=8)
     for process in run_on_jax(halves, halves):
         assert process.returncode == 0, process.stderr
-    expected, values = everything_in(tmp_path / "whole"), everything_in(tmp_path / "halves")
-    assert expected.keys() == values.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(value, values[name], atol=1e-6, err_msg=name)
-    for line, other in zip(
-        without_speed(tmp_path / "whole"), without_speed(tmp_path / "halves"), strict=True
-    ):
-        assert other == pytest.approx(line, abs=1e-5)
+    assert_nearly_same_run(tmp_path / "whole", tmp_path / "halves", atol=1e-6)
 
 
 def test_processes_that_disagree(pretraining_files, tmp_path):

@@ -1,10 +1,8 @@
 """The program on several devices and in several processes: the same run, one folder, no hanging process."""
 
 import glob
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from albert_cli import cli
@@ -12,19 +10,11 @@ from albert_tf.checkpoints.run_files import read_metrics
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from tests.albert_tf.pretraining.test_phases import copy_until
-from tests.albert_tf.pretraining.test_pretrain import assert_same_run, everything_in, without_speed
+from tests.albert_tf.pretraining.test_pretrain import assert_nearly_same_run, assert_same_run
 from tests.processes import ROOT, run_python, run_workers
 from tests.story import write_story
 
 pytestmark = pytest.mark.very_slow
-
-
-@pytest.fixture(scope="module")
-def without_dropout(pretraining_files, tmp_path_factory) -> Path:
-    config = json.loads(pretraining_files.albert_config_file.read_text())
-    path = tmp_path_factory.mktemp("config") / "albert_config.json"
-    path.write_text(json.dumps({**config, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +52,7 @@ def test_two_workers_equal_one(pretraining_files, short_examples, without_dropou
         for worker in run_workers(command, command):
             assert worker.returncode == 0, worker.stderr
 
-    one, two = everything_in(tmp_path / "one"), everything_in(tmp_path / "two")
-    assert one.keys() == two.keys()
-    for name, value in one.items():
-        np.testing.assert_allclose(value, two[name], atol=1e-5, err_msg=name)
-    for expected, line in zip(without_speed(tmp_path / "one"), without_speed(tmp_path / "two"), strict=True):
-        assert line == pytest.approx(expected, abs=1e-5)
+    assert_nearly_same_run(tmp_path / "one", tmp_path / "two", atol=1e-5)
     assert {path.name for path in (tmp_path / "two").iterdir()} == {
         path.name for path in (tmp_path / "one").iterdir()
     }
