@@ -1,0 +1,42 @@
+"""How the vector of a text follows from the vectors of its tokens."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+# sentence-transformers' names; "pooled" is the encoder's pooled output, which is not one of them.
+Pooling = Literal["mean", "cls", "max", "weightedmean", "pooled"]
+
+
+@dataclass(frozen=True)
+class VectorDense:
+    """A dense layer on the pooled vector.
+
+    Attributes:
+      kernel: float32 (H, D).
+      bias: float32 (D,).
+      activation: a name in Keras, such as "tanh"; "linear" for none.
+    """
+
+    kernel: np.ndarray = field(repr=False)
+    bias: np.ndarray = field(repr=False)
+    activation: str = "tanh"
+
+
+@dataclass(frozen=True)
+class SentenceVectors:
+    """What makes one vector from the vectors of a text's tokens.
+
+    Attributes:
+      pooling: the mean of all tokens, [CLS] and [SEP] included; the vector of [CLS]; each element's maximum; the
+        mean with the weights 1, 2, 3 and so on of the tokens' positions; or the encoder's pooled output.
+      dense: a layer on the pooled vector.
+      normalize: whether the vector is divided by its length.
+      max_seq_length: longest text, in tokens with [CLS] and [SEP]; None for as many as the model has positions for.
+    """
+
+    pooling: Pooling = "mean"
+    dense: VectorDense | None = None
+    normalize: bool = False
+    max_seq_length: int | None = None
