@@ -33,7 +33,7 @@ class SentenceVectors:
         mean with the weights 1, 2, 3 and so on of the tokens' positions; or the encoder's pooled output.
       dense: a layer on the pooled vector.
       normalize: whether the vector is divided by its length.
-      max_seq_length: longest text, in tokens with [CLS] and [SEP]; None for as many as the model has positions for.
+      max_seq_length: longest text, in tokens with [CLS] and [SEP]; None for as many as the model has positions.
     """
 
     pooling: Pooling = "mean"
