@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from albert_tf.checkpoints.sentence_vectors import Pooling
 from data_prep.errors import InputError
 
 RuntimeName = Literal["onnx", "litert"]
 Precision = Literal["float32", "bfloat16"]
 Quantization = Literal["none", "float16", "int8", "int8-static"]
-Pooling = Literal["mean", "pooled"]
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ class ExportSettings:
         fine-tuned model was trained for; "encoder" for a pretrained model.
       seq_length: length of the preprocessor's outputs, in tokens. Default: 128.
       top_k: number of pieces that fill-mask returns for each mask. Default: 5.
-      pooling: vector that embedding returns: the mean over all tokens, or the pooled output of [CLS]. Default:
-        mean.
+      pooling: how embedding makes one vector from those of the tokens: their "mean", that of [CLS] ("cls"), each
+        element's "max", "weightedmean" by position, or the "pooled" output. Default: the model's; "mean" unless
+        it comes with modules.json of sentence-transformers.
       max_answer_length: maximum length of an answer, in tokens. Default: 30.
       format: file format: a SavedModel; "onnx", a folder that answers from text on OpenVINO or ONNX Runtime
         without TensorFlow, for all kinds but preprocessor; or "litert", a model.tflite that takes ids, for

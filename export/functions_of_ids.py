@@ -3,15 +3,16 @@
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.sentence_vectors import Pooling
 from albert_tf.model.inputs import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.sentence_vectors import sentence_vectors
 from albert_tf.runtime.pretrained import Pretrained
 from albert_tf.tasks.hub_names import MASKED_POSITIONS, TEXT_INPUTS, from_hub_names, to_hub_names
 from albert_tf.tasks.kinds import find_kind
 from albert_tf.tasks.served import random_ids
 from albert_tf.tasks.task_model import TaskModel
-from export.embedding import check_pooling, mean_of_tokens
-from export.export_flags import Pooling
+from export.embedding import with_pooling
 from export.fill_mask import check_fill_mask
 from export.portable import Portable
 from export.savedmodel import function_of_ids
@@ -53,22 +54,20 @@ def portable_encoder(pretrained: Pretrained) -> Portable:
     return Portable(model, functions, outputs, sample)
 
 
-def portable_embedding(pretrained: Pretrained, pooling: Pooling = "mean") -> Portable:
-    """The encoder with `embedding` (B, H), as `build_embedding`."""
-    check_pooling(pretrained, pooling)
-    model = pretrained.model
+def portable_embedding(pretrained: Pretrained, pooling: Pooling | None = None) -> Portable:
+    """The encoder with `embedding` (B, D), as `build_embedding`."""
+    pretrained = with_pooling(pretrained, pooling)
+    model, how = pretrained.model, pretrained.sentence_vectors
 
     def embed(inputs):
         batch = from_hub_names(inputs)
-        outputs = model.encoder(batch, training=False)
-        mean = mean_of_tokens(outputs, batch["input_mask"])
-        return {"embedding": outputs["pooled_output"] if pooling == "pooled" else mean}
+        return {"embedding": sentence_vectors(model.encoder(batch, training=False), batch["input_mask"], how)}
 
     sample = _sample(model)
     del sample[MASKED_POSITIONS]
-    return Portable(
-        model, {"serving_default": function_of_ids(embed, TEXT_INPUTS)}, {"embedding": "B, H"}, sample
-    )
+    functions = {"serving_default": function_of_ids(embed, TEXT_INPUTS)}
+    options = {"max_seq_length": pretrained.longest_text, "vector_size": pretrained.vector_size}
+    return Portable(model, functions, {"embedding": "B, D"}, sample, options)
 
 
 def portable_fill_mask(pretrained: Pretrained, top_k: int = 5) -> Portable:

@@ -26,7 +26,14 @@ from data_prep.errors import InputError, first_line, needs_extra
 from data_prep.files import CACHE, as_record, cache_folder, decode_json
 
 SCHEMES = ("hf", "https", "http", "kaggle")
-_HUB_FILES = ["*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"]
+_HUB_FILES = [
+    *("*.json", "spiece.model", "vocab.txt", "assets/tokenizer/*", "task.weights.h5"),
+    *(
+        "[0-9]_*/spiece.model",
+        "[0-9]_*/*.safetensors",
+        "[0-9]_*/pytorch_model.bin",
+    ),  # of sentence-transformers
+]
 PORTABLE_FACTS = "portable.json"  # in the folder of a portable model
 _PORTABLE_FILES = ["model.onnx", "offsets.npz", "spm.model"]
 _HUB_WEIGHTS = ["model*.safetensors", "model.weights.h5"]

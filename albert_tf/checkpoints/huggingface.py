@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import zipfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,13 +26,19 @@ from albert_tf.checkpoints.names import (
     Use,
     as_groups,
 )
+from albert_tf.checkpoints.pytorch_files import read_pytorch
 from albert_tf.checkpoints.safetensors_files import read_safetensors
-from albert_tf.checkpoints.sentence_modules import modules_beside_mean
+from albert_tf.checkpoints.sentence_transformers import (
+    lowers_case,
+    read_sentence_vectors,
+    transformer_folder,
+    write_sentence_vectors,
+)
 from albert_tf.checkpoints.stored import StoredModel, find_vocabulary
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
-from data_prep.errors import InputError, first_line, needs_extra
-from data_prep.files import Number, as_record, check_file, read_json_object, refuse_damage, write_json
+from data_prep.errors import InputError
+from data_prep.files import Number, as_record, read_json_object, write_json
 from data_prep.tokenizers.tokenizer_json import (
     TOKENIZER_JSON,
     other_ids,
@@ -45,7 +50,6 @@ from data_prep.tokenizers.vocabulary import TOKENIZER_CONFIG, Vocabulary
 _CONFIG_FILE = "config.json"
 _SAFETENSORS = "model.safetensors"
 _PYTORCH = "pytorch_model.bin"
-_MOST_SHARED = 2  # tensors of one storage, such as embeddings and the layer that they are tied to
 WEIGHT_FILES = (_SAFETENSORS, _PYTORCH)  # a user may name these instead of the directory
 # Our field -> its name and its default in Hugging Face's configuration.
 _FIELDS: dict[str, tuple[str, Any]] = {
@@ -102,6 +106,8 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
       InputError: a file is missing, damaged or from another model, or names, shapes and configuration do not
         fit each other, or pytorch_model.bin needs PyTorch, which is not installed.
     """
+    how = read_sentence_vectors(folder)
+    folder = transformer_folder(folder)
     values = read_json_object(folder / _CONFIG_FILE)
     config = _config(values, folder / _CONFIG_FILE)
     path, arrays = _read_arrays(folder, weight_file)
@@ -124,11 +130,12 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
         fields = as_record(_HeadFields, values, folder / _CONFIG_FILE)
         dropout, thresholds = fields.classifier_dropout_prob, fields.label_thresholds
         head = Head(size, (use,), head_weights, labels, dropout, thresholds)
-    if modules := modules_beside_mean(folder):
-        notes += (f"left out: {', '.join(modules)} of sentence-transformers, without which vectors differ",)
-    return StoredModel(
-        "huggingface", folder, config, weights, vocabulary, notes, head, sentence_modules=modules
-    )
+    if how and how.unsupported:
+        notes += (f"left out: {how.unsupported} of sentence-transformers, without which vectors differ",)
+    if vocabulary and lowers_case(folder):
+        normalization = dataclasses.replace(vocabulary.normalization, do_lower_case=True)
+        vocabulary = dataclasses.replace(vocabulary, normalization=normalization)
+    return StoredModel("huggingface", folder, config, weights, vocabulary, notes, head, how)
 
 
 @cache  # a command may read a folder several times
@@ -146,6 +153,8 @@ class _HeadFields:
 
 def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "float32") -> list[str]:
     """Writes a directory that `from_pretrained` reads; tied weights are stored once, as Hugging Face does.
+
+    If the model says how texts become vectors, `SentenceTransformer` of sentence-transformers reads it too.
 
     Args:
       stored: the model.
@@ -190,6 +199,8 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
     notes = [] if dtype == "float32" else [f"the weights are rounded to {dtype}"]
     if stored.vocabulary:
         notes += _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
+    if stored.sentence_vectors and not stored.sentence_vectors.unsupported:
+        write_sentence_vectors(stored, folder)
     return notes
 
 
@@ -295,7 +306,7 @@ def _config(values: dict[str, Any], path: Path) -> AlbertConfig:
 
 
 def _read_arrays(folder: Path, weight_file: str | None) -> tuple[Path, dict[str, np.ndarray]]:
-    readers = {_SAFETENSORS: _read_safetensors, _PYTORCH: _read_pytorch}
+    readers = {_SAFETENSORS: _read_safetensors, _PYTORCH: read_pytorch}
     for name in [weight_file] if weight_file else WEIGHT_FILES:
         path, index, read = folder / name, folder / f"{name}.index.json", readers[name]
         if path.exists():
@@ -325,50 +336,6 @@ def _shards(index: Path) -> list[Path]:
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
     return read_safetensors(path)[0]
-
-
-def _read_pytorch(path: Path) -> dict[str, np.ndarray]:
-    """Tensors only: `weights_only` refuses a pickle that would run code."""
-    with needs_extra(f"Reading {path} (other than {_SAFETENSORS})", "torch", "torch"):
-        import torch
-    check_file(path)
-    _check_zip(path)
-    with refuse_damage(path, "a file of tensors that can be read safely"):
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    is_named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
-    if not is_named or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise InputError(f"{path} must hold names and tensors, and nothing else.")
-    claimed = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
-    if claimed > _MOST_SHARED * path.stat().st_size:
-        raise InputError(
-            f"{path} must hold the values of its tensors. It has {path.stat().st_size:,} bytes for {claimed:,} "
-            "bytes of them."
-        )
-    try:
-        return {name: _to_numpy(tensor, torch) for name, tensor in state.items()}
-    except (TypeError, RuntimeError) as error:  # float8, sparse or quantized tensors
-        raise InputError(
-            f"{path} must hold float32, float16 or bfloat16 tensors, which NumPy can hold. Received another kind: "
-            f"{first_line(error)}"
-        ) from None
-
-
-def _check_zip(path: Path) -> None:
-    """PyTorch stores tensors uncompressed; a compressed file is an attempt to fill the memory."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            claimed = sum(info.file_size for info in archive.infolist())
-    except zipfile.BadZipFile:
-        return  # an older version of PyTorch, or damaged: torch.load reports it
-    if claimed > path.stat().st_size:
-        raise InputError(
-            f"{path} unpacks to {claimed:,} bytes, more than its size, as no file of weights does."
-        )
-
-
-def _to_numpy(tensor, torch) -> np.ndarray:
-    tensor = tensor.detach()  # it may be a parameter
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _with_prefix(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

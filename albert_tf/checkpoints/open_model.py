@@ -14,6 +14,7 @@ from albert_tf.checkpoints import huggingface, keras_models, kerashub, runs, sav
 from albert_tf.checkpoints.downloads import PORTABLE_FACTS
 from albert_tf.checkpoints.names import as_groups
 from albert_tf.checkpoints.run_files import differences
+from albert_tf.checkpoints.sentence_transformers import transformer_folder
 from albert_tf.checkpoints.sources import READABLE, local_files
 from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.config import AlbertConfig
@@ -117,6 +118,8 @@ def _read_folder(folder: Path, default_config: AlbertConfig | None) -> StoredMod
         )
     if (folder / "saved_model.pb").exists():
         return _read_savedmodel(folder, default_config)
+    if transformer_folder(folder) != folder:  # an early folder of sentence-transformers
+        return huggingface.read_huggingface(folder)
     if (folder / "config.json").exists():
         is_keras = "registered_name" in read_json_object(folder / "config.json")
         return kerashub.read_kerashub(folder) if is_keras else huggingface.read_huggingface(folder)

@@ -5,6 +5,8 @@ from typing import Literal
 
 import numpy as np
 
+from data_prep.errors import InputError
+
 # sentence-transformers' names; "pooled" is the encoder's pooled output, which is not one of them.
 Pooling = Literal["mean", "cls", "max", "weightedmean", "pooled"]
 
@@ -34,9 +36,26 @@ class SentenceVectors:
       dense: a layer on the pooled vector.
       normalize: whether the vector is divided by its length.
       max_seq_length: longest text, in tokens with [CLS] and [SEP]; None for as many as the model has positions.
+      unsupported: what modules.json of sentence-transformers names and nothing here computes; "" if all is.
     """
 
     pooling: Pooling = "mean"
     dense: VectorDense | None = None
     normalize: bool = False
     max_seq_length: int | None = None
+    unsupported: str = ""
+
+    def __str__(self) -> str:
+        layer = f", a dense layer to {len(self.dense.bias)} numbers" if self.dense else ""
+        return f"pooling {self.pooling}{layer}{', normalized' if self.normalize else ''}"
+
+    def check(self) -> None:
+        """Raises InputError if the vectors that the model was trained for cannot be computed here."""
+        if self.unsupported:
+            raise InputError(
+                f"modules.json beside the model asks for {self.unsupported}, which is not computed here: use "
+                "sentence-transformers, or remove modules.json for the mean of the tokens' vectors."
+            )
+
+
+MEAN = SentenceVectors()

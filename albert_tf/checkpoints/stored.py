@@ -9,6 +9,7 @@ import numpy as np
 
 from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.names import OPTIONAL_PARTS
+from albert_tf.checkpoints.sentence_vectors import SentenceVectors
 from albert_tf.checkpoints.weights import parts_of
 from albert_tf.config import AlbertConfig
 from data_prep.errors import InputError
@@ -32,7 +33,7 @@ class StoredModel:
       vocabulary: the vocabulary, if the files include one.
       notes: sentences on what the format cannot express or the files lack.
       head: the head of a fine-tuned model, if the files hold one.
-      sentence_modules: modules of sentence-transformers besides the encoder and the mean over tokens.
+      sentence_vectors: how a text's vector is made, if the files say it.
       columns: the names of the columns that `fit` noted in a fine-tuned model of ours.
       settings: the settings.json of a fine-tuning run.
       keras_config: what Keras builds a .keras file's model from: precision, beam and whatever else is no weight.
@@ -45,7 +46,7 @@ class StoredModel:
     vocabulary: Vocabulary | None = None
     notes: tuple[str, ...] = ()
     head: Head | None = None
-    sentence_modules: tuple[str, ...] = ()
+    sentence_vectors: SentenceVectors | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     keras_config: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -114,6 +114,10 @@ def convert(
     stored, left_out = _as_written(_read(source, to, find_task(task).kind if task else None, flags))
     with replaced_folder(destination) as aside:
         notes = [*left_out, *write(stored, aside), *_lost_threshold(stored)]
+        if stored.sentence_vectors and to != "huggingface":
+            notes.append(
+                f"left out: {stored.sentence_vectors}, which --to=huggingface keeps for vectors of texts"
+            )
         if stored.config.parameter_sharing in ("attention", "ffn") and to != "keras":
             notes.append("the format has only groups: shared parts are stored once per group")
         comparison = _verified(stored, open_model(aside), to, rounded) if verify else None

@@ -55,7 +55,7 @@ _FileName = Literal[
 class _Pretrained(NamedTuple):
     """An export of a pretrained model: its options, and the dimensions of its outputs as in `Kind.outputs`.
 
-    B rows, T tokens, P positions, H of the configuration, V embeddings, K best pieces.
+    B rows, T tokens, P positions, H of the configuration, V embeddings, K best pieces, D numbers of a vector.
     """
 
     options: tuple[str, ...]
@@ -73,7 +73,7 @@ _PRETRAINED = {
         },
     ),
     "fill-mask": _Pretrained(("top_k",), {"ids": "B, P, K", "probabilities": "B, P, K"}),
-    "embedding": _Pretrained((), {"embedding": "B, H"}),
+    "embedding": _Pretrained(("max_seq_length", "vector_size"), {"embedding": "B, D"}),
 }
 
 
@@ -149,7 +149,7 @@ class PortableFolder:
         lengths = {"max_seq_length", *kind.preprocessor.more_lengths} if kind else set()
         has_classes, needs_thresholds = (kind.has_classes, kind.has_thresholds) if kind else (False, False)
         pieces = self.vocabulary.count_pieces() if has_text else 0
-        longest = facts.lengths.get("max_seq_length", 1)
+        longest = int({**facts.lengths, **facts.options}.get("max_seq_length", 1))
         for is_wrong, fault in (
             (set(facts.options) != set(options), f"the options of {facts.kind} are {sorted(facts.options)}"),
             (

@@ -79,6 +79,7 @@ class PortableModel:
             raise self._other_model(f"the outputs {', '.join(shapes)}", ", ".join(found))
         K = facts.options.get("top_k") or np.shape(found.get("start_top_index", [[]]))[-1]
         sizes = {"B": 1, "T": T, "P": P, "H": config.hidden_size, "V": V, "K": K, "K*K": K * K}
+        sizes["D"] = facts.options.get("vector_size", 0)
         sizes["C"] = len(facts.labels) if ids.ndim == 2 else ids.shape[1]
         for name, array in found.items():
             shape = tuple(sizes[size] if size in sizes else int(size) for size in shapes[name].split(", "))

@@ -128,14 +128,15 @@ def stacked(answers: Sequence[TextAnswer], fields: Mapping[str, Field]) -> Array
 
 
 class PortableEmbedding(TextModel):
-    """Texts to `embedding` (B, H)."""
+    """Texts to `embedding` (B, D)."""
 
     @cached_property
     def fields(self):
-        return {"embedding": Field((self.folder.config.hidden_size,))}
+        return {"embedding": Field((int(self.folder.facts.options["vector_size"]),))}
 
     def answers(self, columns):
-        return embeddings(self.tokenizer, columns[0], self.folder.config.max_position_embeddings, self.rows)
+        longest = int(self.folder.facts.options["max_seq_length"])
+        return embeddings(self.tokenizer, columns[0], longest, self.rows)
 
 
 class PortableFillMask(TextModel):

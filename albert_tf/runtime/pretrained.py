@@ -13,10 +13,12 @@ from keras import ops
 from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.names import OPTIONAL_PARTS
 from albert_tf.checkpoints.open_model import open_model
+from albert_tf.checkpoints.sentence_vectors import MEAN, SentenceVectors
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.sentence_vectors import sentence_vectors
 from albert_tf.runtime.text_answers import embeddings, encoder_inputs, filled_masks
 from albert_tf.tasks.preprocessor import as_texts
 from albert_tf.tasks.runner import Arrays, FunctionRunner
@@ -37,7 +39,8 @@ class Pretrained:
       vocabulary: the vocabulary, if the files include one.
       head: head of a fine-tuned model, which is not part of `model`; `TextClassifier.from_pretrained` and the
         other task models load it.
-      sentence_modules: modules of sentence-transformers beside the model, such as "Normalize", that `embed` lacks.
+      sentence_vectors: how `embed` makes a text's vector: by default the mean of the vectors of its tokens, [CLS]
+        and [SEP] included; otherwise as the files of sentence-transformers say.
 
     >>> loaded = load_pretrained("runs/base")
     >>> loaded.missing, loaded.encoder.name, loaded.vocabulary.count_pieces()
@@ -54,7 +57,7 @@ class Pretrained:
     missing: tuple[str, ...]
     vocabulary: Vocabulary | None
     head: Head | None = None
-    sentence_modules: tuple[str, ...] = ()
+    sentence_vectors: SentenceVectors = MEAN
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -100,13 +103,12 @@ class Pretrained:
                 f"`top_k` must be from 1 to the number of pieces, {tokenizer.vocab_size:,}. Received {top_k}."
             )
         texts, table = as_texts(texts), self.encoder.embeddings.word_embeddings
-        sequence_output = self._sequence_output(len(texts))
+        outputs = self._outputs(len(texts))
 
         def best_pieces(batch):
             is_mask = batch["input_ids"] == tokenizer.mask_id
-            logits = model.masked_lm(sequence_output(batch)[is_mask][np.newaxis], None, table)[
-                0
-            ]  # (masks, V)
+            hidden = ops.convert_to_numpy(ops.cast(outputs(batch)["sequence_output"], "float32"))
+            logits = model.masked_lm(hidden[is_mask][np.newaxis], None, table)[0]  # (masks, V)
             # The model may have more embeddings than the vocabulary has pieces.
             probabilities = ops.softmax(ops.cast(logits, "float32"))[:, : tokenizer.vocab_size]
             best = map(ops.convert_to_numpy, ops.top_k(probabilities, top_k))
@@ -124,46 +126,58 @@ class Pretrained:
         ]
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Turns each text into one vector: the mean of the vectors of its tokens, [CLS] and [SEP] included.
+        """Turns each text into one vector, as `sentence_vectors` says.
 
         Args:
           texts: N texts; one that is too long is cut at its end.
 
         Returns:
-          float32 (N, H).
+          float32 (N, D); D is the model's H, or the size of the dense layer after pooling.
 
         Raises:
-          InputError: the model has no vocabulary, or is one of sentence-transformers with other vectors.
+          InputError: the model has no vocabulary, or its vectors cannot be computed here.
         """
-        self.check_vectors()
-        texts, longest = as_texts(texts), self.config.max_position_embeddings
-        sequence_output = self._sequence_output(len(texts))
+        how = self.checked_vectors()
+        texts, outputs = as_texts(texts), self._outputs(len(texts))
 
-        def mean(batch):
-            weights = batch["input_mask"][:, :, np.newaxis].astype(np.float32)
-            return {"embedding": (sequence_output(batch) * weights).sum(axis=1) / weights.sum(axis=1)}
+        def vectors(batch):
+            return {
+                "embedding": ops.convert_to_numpy(sentence_vectors(outputs(batch), batch["input_mask"], how))
+            }
 
-        found = embeddings(self._tokenizer_for_text(), texts, longest, FunctionRunner(mean).rows)
-        return np.array([row["embedding"] for row in found], np.float32).reshape(-1, self.config.hidden_size)
+        rows = FunctionRunner(vectors).rows
+        found = embeddings(self._tokenizer_for_text(), texts, self.longest_text, rows)
+        return np.array([row["embedding"] for row in found], np.float32).reshape(-1, self.vector_size)
 
-    def _sequence_output(self, count: int) -> Callable[[Arrays], np.ndarray]:
-        """Runs the encoder for `count` examples; a graph pays off from the second batch on.
+    @property
+    def longest_text(self) -> int:
+        """The longest text of which `embed` computes all, in tokens with [CLS] and [SEP]."""
+        longest = self.config.max_position_embeddings
+        return min(self.sentence_vectors.max_seq_length or longest, longest)
 
-        Returns:
-          A function of batches, which returns float32 (B, T, H).
+    @property
+    def vector_size(self) -> int:
+        """D, the size of the vectors of `embed`."""
+        dense = self.sentence_vectors.dense
+        return len(dense.bias) if dense else self.config.hidden_size
+
+    def checked_vectors(self) -> SentenceVectors:
+        """How vectors are made.
+
+        Raises:
+          InputError: it cannot be computed here, or needs a pooler, which the files do not hold.
         """
-        many = count > USUAL_SIZE.rows
-        run = self.encoder.predict_on_batch if many else partial(self.encoder, training=False)
-        return lambda batch: ops.convert_to_numpy(ops.cast(run(batch)["sequence_output"], "float32"))
-
-    def check_vectors(self) -> None:
-        """Raises InputError if sentence-transformers makes other vectors than the mean of the tokens' vectors."""
-        if self.sentence_modules:
+        self.sentence_vectors.check()
+        if self.sentence_vectors.pooling == "pooled" and "pooler" in self.missing:
             raise InputError(
-                "The vector of a text is the mean of its tokens' vectors. modules.json beside the model also "
-                f"names {', '.join(self.sentence_modules)}: use sentence-transformers, or remove modules.json "
-                "for the mean."
+                "--pooling=pooled needs a pooler, which --model_dir does not hold. Use --pooling=mean."
             )
+        return self.sentence_vectors
+
+    def _outputs(self, count: int) -> Callable[[Arrays], dict]:
+        """Runs the encoder for `count` examples; a graph pays off from the second batch on."""
+        many = count > USUAL_SIZE.rows
+        return self.encoder.predict_on_batch if many else partial(self.encoder, training=False)
 
     def encoder_inputs(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_seq_length: int | None = None
@@ -231,4 +245,5 @@ def load_pretrained(
 def as_pretrained(stored: StoredModel, seed: int | None = None, dtype=None) -> Pretrained:
     """A model with the weights of a `StoredModel`; see `load_pretrained`."""
     model = AlbertPretrainer.of_stored(stored, seed=seed, dtype=dtype)
-    return Pretrained(model, stored.missing, stored.vocabulary, stored.head, stored.sentence_modules)
+    how = stored.sentence_vectors or MEAN
+    return Pretrained(model, stored.missing, stored.vocabulary, stored.head, how)

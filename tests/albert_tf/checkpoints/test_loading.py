@@ -12,12 +12,11 @@ import pytest
 import albert_tf
 from albert_cli import cli
 from albert_tf.checkpoints import keras_models
-from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.open_model import open_model, read_config
 from albert_tf.checkpoints.tf1 import write_tf1
 from albert_tf.checkpoints.weights import to_theirs
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.convert import convert, write_keras
+from albert_tf.conversion.convert import write_keras
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.model.weights import variables_by_name, weights_of
@@ -28,7 +27,6 @@ from albert_tf.training.initial_weights import load_weights_into
 from albert_tf.training.weights import load_weights
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.embedding import check_pooling
 from tests.albert_tf.checkpoints.random_models import (
     CONFIGS,
     SIZES,
@@ -115,45 +113,6 @@ def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
     loaded.fill_mask(["a [MASK]"])
     assert loaded.tokenizer is not None
     assert len(made) == 1
-
-
-def module(kind, path="", **config):
-    return {"type": f"sentence_transformers.models.{kind}", "path": path}, config
-
-
-@pytest.mark.parametrize(
-    ("modules", "named"),
-    [
-        ([module("Pooling", "1_Pooling", pooling_mode_mean_tokens=True, pooling_mode_cls_token=False)], ""),
-        ([module("Pooling", "1_Pooling", pooling_mode="mean")], ""),
-        ([module("Pooling", "1_Pooling", pooling_mode_cls_token=True)], "Pooling (cls)"),
-        ([module("Pooling", "1_Pooling", pooling_mode="max"), module("Dense", "2")], "Pooling (max), Dense"),
-        (
-            [module("Pooling", "1", pooling_mode_mean_tokens=True, pooling_mode_mean_sqrt_len_tokens=True)],
-            "Pooling (mean, mean_sqrt_len)",
-        ),
-        ([module("Pooling", "1_Pooling", pooling_mode="mean"), module("Normalize", "2")], "Normalize"),
-    ],
-)
-def test_other_vectors_of_sentence_transformers(tmp_path, modules, named):
-    """They are refused where vectors are computed; all else that the model is for goes on."""
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    write_huggingface(random_stored(CONFIG), folder)
-    (folder / "modules.json").write_text(json.dumps([module("Transformer")[0], *(row for row, _ in modules)]))
-    for row, config in modules:
-        (folder / row["path"]).mkdir()
-        (folder / row["path"] / "config.json").write_text(json.dumps(config))
-    loaded = load_pretrained(folder)
-    assert loaded.fill_mask(["a [MASK]"])
-    notes = convert(folder, tmp_path / "ours", "keras", verify=False).notes
-    assert any(named in note for note in notes if "sentence-transformers" in note) == bool(named)
-    if not named:
-        assert loaded.embed(["a"]).shape == (1, CONFIG.hidden_size)
-        return
-    for embed in (lambda: loaded.embed(["a"]), lambda: check_pooling(loaded, "mean")):
-        with pytest.raises(InputError, match=f"also names {re.escape(named)}: use sentence-transformers"):
-            embed()
 
 
 @pytest.mark.slow
