@@ -2,23 +2,26 @@
 
 import dataclasses
 import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.checkpoints.checkpoint_files import say_on_stderr
-from albert_tf.checkpoints.run_files import RESULTS_FILE
+from albert_tf.checkpoints.run_files import RESULTS_FILE, read_metrics
 from albert_tf.finetuning.construction import build_task_model, initial_encoder
 from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.plan import FinetuningPlan, make_plan
+from albert_tf.finetuning.search import Trial, search_learning_rate
 from albert_tf.finetuning.seed_folder import (
     SeedFolder,
     results_of_other_seeds,
     results_table,
     run_results,
 )
-from albert_tf.finetuning.trainer import train_seed
+from albert_tf.finetuning.trainer import DivergedError, train_seed
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.tasks.collapse import stuck
 from albert_tf.tasks.inference import Inference
 from albert_tf.tasks.spans.answers import null_threshold_of
 from albert_tf.tasks.splits import by_row
@@ -67,9 +70,16 @@ def _finetune(flags: FinetuningFlags, place: RunPlace) -> dict[str, Any]:
     )
     place.share(devices)
     with locked_by_chief(plan.folder, devices), Preemption(devices) as preemption:
-        _check_folders(plan, place)
+        if not flags.searches:
+            _check_folders(plan, place)
         initial = initial_encoder(plan) if plan.do_train else None
         plan = dataclasses.replace(plan, initial=None)  # the encoder has its arrays now
+        trials: list[Trial] = []
+        if flags.searches:
+            plan, trials = search_learning_rate(
+                plan, lambda trial: Finetuning(trial, initial, devices, preemption, place).try_once()
+            )
+            _check_folders(plan, place)
         finetuning = Finetuning(plan, initial, devices, preemption, place)
         seeds = [
             *map(finetuning.run_seed, plan.seed_numbers),
@@ -77,6 +87,8 @@ def _finetune(flags: FinetuningFlags, place: RunPlace) -> dict[str, Any]:
         ]
         seeds.sort(key=lambda results: results["seed"])
         results = run_results(plan.task, plan.definition.main_metric, seeds)
+        if trials:
+            results["search"] = [dataclasses.asdict(trial) for trial in trials]
         if devices.is_chief:
             write_json(plan.folder / RESULTS_FILE, results)
     return results
@@ -97,10 +109,19 @@ def _check_folders(plan: FinetuningPlan, place: RunPlace) -> None:
     for seed in plan.seed_numbers:
         folder = SeedFolder.of(plan.folder, seed)
         if plan.do_train:
-            folder.check(dataclasses.replace(plan, seed=seed), plan.data.examples_sha256)
+            folder.check(_of_seed(plan, folder, seed), plan.data.examples_sha256)
         warnings.add(folder.warning_of_another_dev_set(plan))
     for warning in filter(None, warnings):
         say_on_stderr(place.named(warning))
+
+
+def _of_seed(plan: FinetuningPlan, folder: SeedFolder, seed: int) -> FinetuningPlan:
+    """The plan of a seed: after each failed training its learning rate is half as high."""
+    rate = plan.learning_rate / 2 ** len(folder.failures)
+    return dataclasses.replace(plan, seed=seed, learning_rate=rate)
+
+
+_ADVICE = "try a lower --learning_rate, --learning_rate=search or --restarts=2"
 
 
 class Finetuning:
@@ -116,7 +137,7 @@ class Finetuning:
     ):
         self._plan, self._initial, self._devices = plan, initial, devices
         self._preemption, self._place = preemption, place
-        self._writes = devices.is_chief
+        self._writes, self._warns = devices.is_chief, True
         if plan.do_train:
             say_on_stderr(str(plan))
 
@@ -124,15 +145,58 @@ class Finetuning:
         """Trains one seed, unless its training is finished, then evaluates and predicts with its best weights.
 
         Returns:
-          "seed", "steps" and "best_step" of its training, and its metrics by role.
+          "seed", "steps" and "best_step" of its training, its metrics by role, and if it failed why: "failed".
         """
         folder = SeedFolder.of(self._plan.folder, seed)
         if len(self._plan.seed_numbers) > 1:
             say_on_stderr(f"seed {seed}")
-        with as_input_errors(folder.path):
-            if self._plan.do_train:
-                self._train(folder, seed)
-            return {"seed": seed, **self._evaluate_and_predict(folder)}
+        while True:
+            self._warns = True
+            left = self._plan.restarts - len(folder.failures) if self._plan.do_train else 0
+            results = self._attempt(folder, seed, raises=left <= 0)
+            if "failed" not in results:
+                return results
+            what_next = _ADVICE if left <= 0 else "it begins again at half the learning rate"
+            say_on_stderr(f"warning: seed {seed} failed: {results['failed']}; {what_next}")
+            if left <= 0:
+                return results
+            self._written_by_chief(folder.set_aside)
+
+    def try_once(self) -> dict[str, Any]:
+        """The results of the only seed, of which no model is kept; a training that is finished is not repeated."""
+        (seed,) = self._plan.seed_numbers
+        folder = SeedFolder.of(self._plan.folder, seed)
+        self._warns = False  # the table of the search says it
+        _check_folders(self._plan, self._place)
+        is_done = (folder.path / RESULTS_FILE).exists()
+        check_agreement(self._devices, int(is_done), _NOT_SHARED.format(folder.path))
+        if not is_done:
+            self._attempt(folder, seed, raises=False)
+            self._written_by_chief(folder.drop_model)
+        return folder.read_results()
+
+    def _attempt(self, folder: SeedFolder, seed: int, *, raises: bool) -> dict[str, Any]:
+        """Trains one seed and uses its model; if training diverges, the results say so unless it `raises`."""
+        try:
+            with as_input_errors(folder.path):
+                if self._plan.do_train:
+                    self._train(folder, seed)
+                return {"seed": seed, **self._evaluate_and_predict(folder)}
+        except DivergedError:
+            if raises:
+                raise
+            results = {"seed": seed, "failed": "training diverged"}
+            self._written_by_chief(lambda: folder.write_results(results))
+            return results
+
+    def _written_by_chief(self, write: Callable[[], None]) -> None:
+        """Changes the folder of a seed while no worker reads it."""
+        check_agreement(self._devices, 0, "")
+        if self._writes:
+            write()
+            self._place.push()
+        check_agreement(self._devices, 0, "")
+        self._place.share(self._devices)
 
     def _train(self, folder: SeedFolder, seed: int) -> None:
         """Trains one seed to its end, resuming if it was interrupted."""
@@ -141,7 +205,7 @@ class Finetuning:
         if is_trained:
             say_on_stderr(self._place.named(f"{folder.path} is already trained"))
             return
-        plan = dataclasses.replace(self._plan, seed=seed)
+        plan = _of_seed(self._plan, folder, seed)
         assert self._initial, "there is one with --do_train"
         with self._devices.scope():
             model = build_task_model(plan, self._initial)
@@ -150,7 +214,10 @@ class Finetuning:
         inference = Inference(model, self._devices)
 
         def evaluate(step: int) -> dict[str, float]:
-            metrics, _ = self._evaluate("dev", inference, step, choose_thresholds=True)
+            metrics, predictions = self._evaluate("dev", inference, step, choose_thresholds=True)
+            if self._warns and step > plan.num_warmup_steps and (seen := self._collapse(predictions)):
+                self._warns = False
+                say_on_stderr(f"warning: dev at step {step}: {seen}; {_ADVICE}")
             return {f"eval_{name}": value for name, value in metrics.items()}
 
         facts = train_seed(
@@ -163,18 +230,23 @@ class Finetuning:
             self._place,
         )
         if self._writes:
-            folder.finish_training({"seed": seed, **facts})
+            folder.finish_training({"seed": seed, **facts, **self._stuck(folder)})
         check_agreement(self._devices, facts["steps"], _NOT_SHARED.format(folder.path))  # waits for the chief
         self._place.share(self._devices)
 
     def _evaluate_and_predict(self, folder: SeedFolder) -> dict[str, Any]:
         """Evaluates and predicts with the best weights of a seed; returns and writes its results."""
         results = folder.read_results()
+        if folder.failures:
+            results["restarts"] = folder.history()
+        failed = results.pop("failed", "")
         inference = Inference(self._load_model(folder), self._devices)
         for role in ("dev", "test"):
             if role not in self._plan.data.splits:
                 continue
             metrics, predictions = self._evaluate(role, inference, results.get("steps", 0))
+            if role == "dev":
+                failed = self._collapse(predictions)
             if metrics:
                 results[role] = metrics
             elif role == "test":
@@ -184,10 +256,28 @@ class Finetuning:
                 threshold = null_threshold_of(results)
                 for split, found in zip(self._plan.data.splits[role], predictions, strict=True):
                     self._plan.definition.kind.keep(folder.path, split.name, found, threshold)
+        if failed := failed or results.get("stuck", ""):
+            results["failed"] = failed
         if self._writes:
             folder.write_results(results)
             self._place.push()
         return results
+
+    def _collapse(self, predictions: Sequence[Any]) -> str:
+        """What shows that the model has learned nothing, in its predictions of the dev set."""
+        return self._plan.definition.kind.collapse(self._plan.data.splits["dev"], predictions)
+
+    def _stuck(self, folder: SeedFolder) -> dict[str, str]:
+        """What shows that the model has learned nothing, in the losses of its training: "stuck", or nothing."""
+        if self._plan.init_adapters:  # the head of a model that is trained comes with them
+            return {}
+        kind = self._plan.definition.kind
+        labels = [
+            kind.label(example) for split in self._plan.data.splits["train"] for example in split.examples
+        ]
+        losses = [line["loss"] for line in read_metrics(folder.path) if "loss" in line]
+        seen = stuck(losses, kind.loss_of_guess(labels))
+        return {"stuck": seen} if seen else {}
 
     def _load_model(self, folder: SeedFolder) -> TaskModel:
         """The model with the best weights of a seed; InputError if its classes are not those of the data."""

@@ -22,7 +22,7 @@ FIXED = (
 _AT_LEAST_ONE = (
     "seeds train_batch_size num_train_steps lora_rank max_seq_length doc_stride max_query_length "
     "max_qa_length max_answer_length n_best_size start_n_top end_n_top eval_batch_size "
-    "save_checkpoints_steps log_steps early_stopping_patience"
+    "search_steps save_checkpoints_steps log_steps early_stopping_patience"
 )
 
 
@@ -73,6 +73,11 @@ class FinetuningFlags(DeviceFlags):
         --learning_rate.
       learning_rate: peak learning rate, reached at the end of the warm-up. Default: the task's recipe in the
         paper's Table 14, or 2e-5 for your own data; ten times as much for encoders with a hidden size below 512.
+        "search" tries rates from an eighth to 4 times as high on the dev set, and trains with the best.
+      search_steps: number of training steps that --learning_rate=search may take, over all rates. Default: twice
+        --num_train_steps.
+      restarts: number of times that a failed seed begins again, each time at half the learning rate. A seed has
+        failed if its predictions are nearly all the same or its loss is that of a guess.
       num_train_steps: number of training steps in the whole run. Default: the task's recipe in the paper's Table
         14, or 3 epochs for your own data.
       num_train_epochs: number of passes over the training data, in place of --num_train_steps.
@@ -149,7 +154,9 @@ class FinetuningFlags(DeviceFlags):
     seeds: int = 1
     train_batch_size: int | None = None
     optimizer: Literal["adamw", "lamb"] = "adamw"
-    learning_rate: float | None = None
+    learning_rate: float | Literal["search"] | None = None
+    search_steps: int | None = None
+    restarts: int = 0
     num_train_steps: int | None = None
     num_train_epochs: float | None = None
     num_warmup_steps: int | None = None
@@ -178,6 +185,11 @@ class FinetuningFlags(DeviceFlags):
     log_to: Tracker | None = None
     early_stopping_patience: int | None = None
     strict: bool = False
+
+    @property
+    def searches(self) -> bool:
+        """Whether the learning rate is to be found."""
+        return self.do_train and self.learning_rate == "search"
 
     @property
     def columns(self) -> Columns:
@@ -216,6 +228,11 @@ class FinetuningFlags(DeviceFlags):
             raise InputError("--init_adapters needs --lora_rank, the rank of these adapters. Received none.")
         if self.early_stopping_patience is not None and not self.do_eval:
             raise InputError("--early_stopping_patience needs --do_eval. Received it without; add --do_eval.")
+        if self.searches and not self.do_eval:
+            raise InputError(
+                "--learning_rate=search needs a dev set, on which it compares rates. Received none; add --do_eval "
+                "and, for your own data, --dev_file."
+            )
         self.check_devices()
 
     def _check_data(self):
@@ -246,16 +263,16 @@ class FinetuningFlags(DeviceFlags):
                 )
 
     def _check_numbers(self):
-        check_at_least(0, self, "seed", "num_warmup_steps")
+        check_at_least(0, self, "seed", "num_warmup_steps", "restarts")
         check_at_least(1, self, *_AT_LEAST_ONE.split())
-        if self.do_train and self.optimizer == "lamb" and self.learning_rate is None:
+        if self.do_train and self.optimizer == "lamb" and self.learning_rate in (None, "search"):
             raise InputError(
-                "--optimizer=lamb needs --learning_rate, since the recipes' rates are for adamw. Received none; "
-                "0.0003 to 0.0005 are usual for batches of 64."
+                "--optimizer=lamb needs a number as --learning_rate, since the recipes' rates are for adamw. "
+                f"Received {self.learning_rate or 'none'}; 0.0003 to 0.0005 are usual for batches of 64."
             )
         for name in ("learning_rate", "num_train_epochs"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
+            if value not in (None, "search") and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"--layer_decay must be above 0 and at most 1. Received {self.layer_decay}.")

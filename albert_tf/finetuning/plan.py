@@ -289,4 +289,6 @@ def complete(
         "log_steps": min(_MOST_STEPS_BETWEEN_LOGGED_STEPS, -(-steps // _LOGGED_STEPS)),
     }
     given = {name: value for name, value in vars(flags).items() if value is not None}
+    if flags.searches:
+        del given["learning_rate"]  # the search begins around the usual one
     return {**defaults, **given, "train_batch_size": batch_size, "num_train_epochs": None, **lengths}

@@ -3,7 +3,8 @@
 OUTPUT_DIR/results.json, and for each seed OUTPUT_DIR/seed_0/: settings.json, data.json (a hash of the training
 examples), the vocabulary, metrics.jsonl, tensorboard/, checkpoints/ during training, model.keras (the best
 weights), with LoRA adapters.safetensors (what it trained, not merged), training.json after training, results.json,
-dev_... and test_... (predictions).
+dev_... and test_... (predictions). A failed training of --restarts is in OUTPUT_DIR/seed_0.failed1/, the trainings
+of --learning_rate=search are in OUTPUT_DIR/search/; of these only settings, metrics and results are kept.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from albert_tf.checkpoints.keras_models import MODEL_FILE
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.run_files import (
     CHECKPOINTS,
+    METRICS_FILE,
     RESULTS_FILE,
     SETTINGS_FILE,
     check_same_flags,
@@ -36,6 +38,7 @@ from data_prep.tokenizers.vocabulary import Vocabulary
 
 _TRAINED_FILE = "training.json"
 _DATA_FILE = "data.json"
+_OF_INTEREST = (SETTINGS_FILE, METRICS_FILE, RESULTS_FILE, _TRAINED_FILE, _DATA_FILE)
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class SeedFolder:
         """Whether training is over."""
         return (self.path / _TRAINED_FILE).exists()
 
-    def finish_training(self, facts: Mapping[str, int]) -> None:
+    def finish_training(self, facts: Mapping[str, Any]) -> None:
         """Records that training is over, and deletes its checkpoints."""
         write_json(self.path / _TRAINED_FILE, facts)
         shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
@@ -130,6 +133,34 @@ class SeedFolder:
                 save_adapters(model, self.path / ADAPTERS_FILE)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+
+    def drop_model(self) -> None:
+        """Deletes all but what says how the training went."""
+        for path in self.path.iterdir():
+            if path.name not in _OF_INTEREST:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    @property
+    def failures(self) -> list[Path]:
+        """The folders of the seed's failed trainings, in order."""
+        found = self.path.parent.glob(f"{self.path.name}.failed*")
+        return sorted(found, key=lambda path: int(path.suffix.removeprefix(".failed")))
+
+    def set_aside(self) -> None:
+        """Moves a failed training into a folder of its own, so that another can begin in this one."""
+        aside = SeedFolder(Path(f"{self.path}.failed{len(self.failures) + 1}"))
+        self.path.rename(aside.path)
+        aside.drop_model()
+
+    def history(self) -> list[dict[str, Any]]:
+        """Learning rate and reason of each failed training."""
+        return [
+            {
+                "learning_rate": SeedFolder(path).read_settings()["learning_rate"],
+                "failed": SeedFolder(path).read_results().get("failed"),
+            }
+            for path in self.failures
+        ]
 
     @property
     def model_file(self) -> Path:
@@ -184,14 +215,15 @@ def run_results(task: str, metric: str, seeds: Sequence[Mapping[str, Any]]) -> d
     Args:
       task: the task's name.
       metric: the name of the dev metric by which the best weights and the best seed are chosen.
-      seeds: for each seed "seed", "best_step", and the metrics by role: "dev", "test".
+      seeds: for each seed "seed", "best_step", the metrics by role: "dev", "test", and if it failed why: "failed".
 
     Returns:
       "task", "metric", "best_seed", "seeds", and for each role that all seeds have the median, minimum and
-      maximum of each metric.
+      maximum of each metric. A failed seed is the best only if all have failed.
     """
-    evaluated = [seed for seed in seeds if metric in seed.get("dev", {})]
-    best = max(evaluated, key=lambda seed: seed["dev"][metric]) if evaluated else seeds[0]
+    sound = [seed for seed in seeds if "failed" not in seed] or seeds
+    evaluated = [seed for seed in sound if metric in seed.get("dev", {})]
+    best = max(evaluated, key=lambda seed: seed["dev"][metric]) if evaluated else sound[0]
     content = {"task": task, "metric": metric, "best_seed": best["seed"], "seeds": list(seeds)}
     for role in ("dev", "test"):
         if all(role in seed for seed in seeds):
@@ -204,7 +236,13 @@ def results_table(results: Mapping[str, Any]) -> Table | None:
     several = len(results["seeds"]) > 1
     columns = ("median", "minimum", "maximum") if several else ("value",)
     title = f"{results['task']}, {len(results['seeds'])} seeds" if several else results["task"]
-    table = Table("split", "metric", *columns, title=title)
+    caption = f"the best seed is {results['best_seed']}" if several else None
+    if failed := [str(seed["seed"]) for seed in results["seeds"] if "failed" in seed]:
+        are_all = "all seeds have failed" if several else "the seed has failed"
+        caption = (
+            f"{caption}, failed: {', '.join(failed)}" if len(failed) < len(results["seeds"]) else are_all
+        )
+    table = Table("split", "metric", *columns, title=title, caption=caption)
     for role in ("dev", "test"):
         for name, spread in results.get(role, {}).items():
             if name == "examples":

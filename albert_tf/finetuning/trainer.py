@@ -23,6 +23,10 @@ from data_prep.errors import InputError
 _KEPT = 2  # checkpoints: the newest, and one before it in case its files are damaged
 
 
+class DivergedError(InputError):
+    """The loss or its gradient is not finite."""
+
+
 def train_seed(
     model: TaskModel,
     plan: FinetuningPlan,
@@ -49,7 +53,7 @@ def train_seed(
 
     Raises:
       Preempted: after SIGTERM or Ctrl-C; the state is saved.
-      InputError: training diverged.
+      DivergedError: the loss or its gradient is not finite.
     """
     learning_rate = WarmupPolynomialDecay(plan.learning_rate, plan.num_train_steps, plan.num_warmup_steps)
     with devices.scope():
@@ -104,7 +108,7 @@ def _make_loop(run: Run, plan: FinetuningPlan, learning_rate: WarmupPolynomialDe
 
     def figures(sums: dict, steps: int, seconds: float) -> dict[str, float]:
         if float(sums["skipped_steps"]):
-            raise InputError(
+            raise DivergedError(
                 "Training diverged: the loss or its gradient is not finite before step "
                 f"{run.step + steps}. Use a lower --learning_rate, and another --output_dir, or delete this one."
             )

@@ -7,6 +7,7 @@ rows --examples--> examples --preprocessor--> arrays --model--> outputs --predic
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ import numpy as np
 from albert_tf.checkpoints.heads import name_of_kind
 from albert_tf.checkpoints.names import Use
 from albert_tf.tasks.answering import Answering
+from albert_tf.tasks.collapse import labelled, one_answer
 from albert_tf.tasks.columns import Columns, TextColumns
 from albert_tf.tasks.prediction_files import as_tsv
 from albert_tf.tasks.preprocessor import Preprocessor
@@ -266,6 +268,22 @@ class Kind(ABC):
             return metrics
         loss = {"loss": mean_loss(rows)} if all("loss" in row for row in rows) else {}
         return {**loss, **metrics, "examples": sum(len(split.examples) for split in splits)}
+
+    def collapse(self, splits: Sequence[EncodedSplit], parts: Sequence[Any]) -> str:
+        """How predictions show that the model has learned nothing: all are the same, although the labels differ.
+
+        Args:
+          splits: those of a role.
+          parts: the predictions of each.
+
+        Returns:
+          A phrase such as "872 of 872 predictions are 'bad'"; "" if they differ, or labels do not or are unknown.
+        """
+        return one_answer([(prediction, label) for _, prediction, label in labelled(parts)])
+
+    def loss_of_guess(self, labels: Sequence[Any]) -> float:
+        """The least loss of predictions that are the same for every example; infinite if it is unknown."""
+        return math.inf
 
     def with_best_thresholds(self, parts: Sequence[Any]) -> tuple[list[Any], tuple[float, ...]]:
         """Predictions with the thresholds of the model's labels that are best for them, and these thresholds."""

@@ -5,6 +5,7 @@ from string import ascii_uppercase
 from albert_tf.tasks.choice.features import ChoicePreprocessor
 from albert_tf.tasks.choice.rows import choice_examples
 from albert_tf.tasks.choice.strings import ChoiceAnswering
+from albert_tf.tasks.collapse import even_options
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_object
 from albert_tf.tasks.problems import shown
@@ -64,6 +65,9 @@ class Options(Kind):
     def groups(self, split):
         groups = tuple(example.group for example in split.examples)
         return groups if all(groups) else None
+
+    def collapse(self, splits, parts):
+        return super().collapse(splits, parts) or even_options([v for part in parts for v in part.values])
 
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import class_metrics

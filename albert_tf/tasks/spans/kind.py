@@ -3,6 +3,7 @@
 from types import MappingProxyType
 from typing import Any
 
+from albert_tf.tasks.collapse import one_answer
 from albert_tf.tasks.kind import Kind, check_no_odds
 from albert_tf.tasks.spans.answer_files import (
     n_best_file,
@@ -127,6 +128,18 @@ class Spans(Kind):
             return _without_totals(evaluate_squad2(answers, texts))
         answers = {id_: accepted for id_, accepted in answers.items() if accepted}
         return evaluate_squad1(answers, {id_: texts[id_] for id_ in answers})
+
+    def collapse(self, splits, parts):
+        """No question has an answer, or nearly all answers begin at the same character."""
+        pairs = []
+        for split, found in zip(splits, parts, strict=True):
+            texts = found.texts(self.threshold(found, {one.id: one.answers for one in split.examples}, None))
+            for one in split.examples:
+                start = found.n_best[one.id][0].answer_start if texts[one.id] else None
+                pairs.append((start, next(iter(one.answer_starts), None)))
+        return one_answer(
+            pairs, shown=lambda start: "no answer" if start is None else f"answers from character {start}"
+        )
 
     def measure_kept(self, task, parts, answers=None, threshold=None):
         if answers is None:

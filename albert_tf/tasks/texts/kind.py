@@ -1,7 +1,9 @@
 """The kinds of tasks on a text or a pair of texts: a class, an ordered class, several labels, or a number."""
 
+import math
 from types import MappingProxyType
 
+from albert_tf.tasks.collapse import entropy, labelled, one_number
 from albert_tf.tasks.kind import SPLIT_GROUPS, Kind
 from albert_tf.tasks.prediction_files import read_label_lists, read_labels, read_numbers
 from albert_tf.tasks.probabilities import sigmoid
@@ -67,6 +69,9 @@ class Classes(TextKind):
         group = SPLIT_GROUPS.get(split.name)
         return (group,) * len(split.examples) if group else None
 
+    def loss_of_guess(self, labels):
+        return entropy(labels)
+
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import class_metrics
 
@@ -100,6 +105,9 @@ class Ordinals(Classes):
     def check_classes(self, labels, order):
         as_ordinals(labels, order)
 
+    def loss_of_guess(self, labels):
+        return math.inf  # the target of a label is a distribution over all classes
+
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import ordinal_metrics
 
@@ -125,6 +133,14 @@ class LabelSets(TextKind):
 
     def probabilities(self, logits):
         return sigmoid(logits)
+
+    def collapse(self, splits, parts):
+        classes = parts[
+            0
+        ].classes  # the best thresholds may separate texts with nearly the same probabilities
+        return one_number(
+            [(value, [name in label for name in classes]) for value, _, label in labelled(parts)]
+        )
 
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import label_set_metrics
@@ -165,6 +181,9 @@ class Numbers(TextKind):
 
     def value(self, example, features, output, labels):
         return output
+
+    def collapse(self, splits, parts):
+        return one_number([(value, label) for value, _, label in labelled(parts)])
 
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import number_metrics

@@ -3,6 +3,7 @@
 import dataclasses
 from types import MappingProxyType
 
+from albert_tf.tasks.collapse import labelled, one_answer
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_label_lists
 from albert_tf.tasks.problems import Problems
@@ -64,6 +65,10 @@ class Words(Kind):
 
     def value(self, example, features, output, labels):
         return word_probabilities(len(example.words), features["word_index"], output, labels)
+
+    def collapse(self, splits, parts):
+        pairs = [pair for _, *both in labelled(parts) for pair in zip(*both, strict=True)]
+        return one_answer(pairs, most=0.99)  # most words are outside entities
 
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.words.metrics import words_metrics
