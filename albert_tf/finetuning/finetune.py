@@ -1,6 +1,7 @@
 """Fine-tuning, as a story in order: devices, plan, each seed trained, evaluated and predicted with, a table."""
 
 import dataclasses
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -276,7 +277,7 @@ class Finetuning:
             kind.label(example) for split in self._plan.data.splits["train"] for example in split.examples
         ]
         losses = [line["loss"] for line in read_metrics(folder.path) if "loss" in line]
-        seen = stuck(losses, kind.loss_of_guess(labels))
+        seen = stuck(losses, math.inf if self._plan.class_weights else kind.loss_of_guess(labels))
         return {"stuck": seen} if seen else {}
 
     def _load_model(self, folder: SeedFolder) -> TaskModel:

@@ -16,7 +16,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.flags import FinetuningFlags
 from albert_tf.finetuning.seed_folder import SeedFolder, trained_seeds
 from albert_tf.finetuning.task_data import TaskData, read_data
-from albert_tf.tasks.benchmarks.recipes import RACE_V2, RECIPES, Recipe
+from albert_tf.tasks.benchmarks.recipes import RECIPES, Recipe, for_v2
+from albert_tf.tasks.choice.kind import OPTIONS
 from albert_tf.tasks.kind import Task
 from albert_tf.tasks.preprocessor import Preprocessor
 from albert_tf.tasks.splits import EncodedSplit
@@ -248,10 +249,10 @@ def choose_length(flags: FinetuningFlags, task: Task, config: AlbertConfig) -> i
 def find_recipe(task: Task, config: AlbertConfig) -> Recipe:
     """The recipe of a task, for a checkpoint of this configuration."""
     is_v2 = config.hidden_dropout_prob == 0 and config.attention_probs_dropout_prob == 0
-    if task.is_own_data:
-        recipe = replace(_OWN_DATA, max_seq_length=task.kind.usual_length)
-    else:
-        recipe = RACE_V2 if task.name == "race" and is_v2 else RECIPES[task.name]
+    own = replace(_OWN_DATA, max_seq_length=task.kind.usual_length)
+    recipe = own if task.is_own_data else RECIPES[task.name]
+    if is_v2:
+        recipe = for_v2(recipe, is_multiple_choice=task.kind is OPTIONS)
     factor = _RATE_OF_NARROW if config.hidden_size < _NARROW else 1
     return replace(recipe, learning_rate=factor * recipe.learning_rate)
 

@@ -12,7 +12,7 @@ from albert_tf.tasks.probabilities import Probabilities
 _SHARE = 0.05  # of the variety that labels have: predictions with less are all the same
 _FEWEST = 5  # labels of other classes: with fewer, predictions may all be the same by chance
 _SAME_PROBABILITY = 0.01
-_SHARE_OF_LOSS = 0.98
+SHARE_OF_LOSS = 0.98  # of that of a guess: no better
 
 Pairs = Sequence[tuple[Any, Any]]
 
@@ -81,6 +81,6 @@ def stuck(losses: Sequence[float], of_guess: float = np.inf) -> str:
     if len(losses) < 4:
         return ""
     start, end = losses[0], statistics.median(losses[-(len(losses) // 4) :])
-    if end < _SHARE_OF_LOSS * min(start, of_guess):
+    if end < SHARE_OF_LOSS * min(start, of_guess):
         return ""
     return f"the training loss never left its start: {start:.3f} at first, {end:.3f} at the end"

@@ -1,5 +1,6 @@
 """The other experiments: what they split, compare and keep."""
 
+import dataclasses
 import importlib
 import json
 import re
@@ -13,8 +14,9 @@ from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.texts.rows import TextExample
 from data_prep.errors import InputError
-from experiments import albert_small_en, downstream
+from experiments import albert_small_en, collapsed_runs, downstream
 from experiments.albert_small_en import SmallModelSettings
+from experiments.collapsed_runs import CollapseSettings
 from experiments.conditions import check_conditions
 from experiments.downstream import DownstreamSettings, baseline, split_by_article
 from experiments.metrics import evaluations, training_seconds
@@ -121,6 +123,33 @@ def test_sets_without_training_data_are_split(tmp_path):
     (tmp_path / "squad.json").write_text(json.dumps({"version": "1.1", "data": articles[:9]}))
     with pytest.raises(InputError, match="holds results with --squad_file"):
         split_by_article(tmp_path / "squad.json", tmp_path / "second")
+
+
+def test_runs_that_collapsed_are_counted(tmp_path, monkeypatch, capsys):
+    """A finished run is not repeated; all ways have the same examples."""
+    folder = tmp_path / "glue" / "SST-2"
+    folder.mkdir(parents=True)
+    lines = [f"Text {i}.\t{i % 2}\n" for i in range(60)]
+    for part in ("train", "dev"):
+        (folder / f"{part}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
+    trained = []
+
+    def of_albert_tf(settings, task, way, seed):
+        trained.append((task, way, seed))
+        labels = [row["label"] for row in collapsed_runs.rows_of(settings, task, "dev")]
+        return labels if seed else ["1"] * len(labels)
+
+    monkeypatch.setattr(collapsed_runs, "of_albert_tf", of_albert_tf)
+    settings = CollapseSettings(
+        "model", tmp_path / "out", tmp_path / "glue", tasks="sst-2", ways="here,search", seeds=2, examples=30
+    )
+    for _ in range(2):
+        collapsed_runs.main(settings)
+    assert trained == [("sst-2", way, seed) for seed in (0, 1) for way in ("here", "search")]
+    assert len(collapsed_runs.rows_of(settings, "sst-2", "train")) == 30
+    assert "| sst-2 | here | 2 | 50% | 0.750 | 0.500 | 0 |" in capsys.readouterr().out
+    with pytest.raises(InputError, match="holds results with --examples of 30"):
+        collapsed_runs.main(dataclasses.replace(settings, examples=31))
 
 
 def test_tasks_that_were_measured_keep_their_rows(tmp_path, monkeypatch, capsys):

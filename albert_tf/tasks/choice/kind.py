@@ -5,7 +5,7 @@ from string import ascii_uppercase
 from albert_tf.tasks.choice.features import ChoicePreprocessor
 from albert_tf.tasks.choice.rows import choice_examples
 from albert_tf.tasks.choice.strings import ChoiceAnswering
-from albert_tf.tasks.collapse import even_options
+from albert_tf.tasks.collapse import even_options, labelled, one_answer
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_object
 from albert_tf.tasks.problems import shown
@@ -67,7 +67,8 @@ class Options(Kind):
         return groups if all(groups) else None
 
     def collapse(self, splits, parts):
-        return super().collapse(splits, parts) or even_options([v for part in parts for v in part.values])
+        pairs = [(predicted, label) for _, predicted, label in labelled(parts)]
+        return one_answer(pairs) or even_options([value for part in parts for value in part.values])
 
     def score(self, task, predictions, labels, groups=(), classes=()):
         from albert_tf.tasks.texts.metrics import class_metrics

@@ -3,7 +3,7 @@
 import math
 from types import MappingProxyType
 
-from albert_tf.tasks.collapse import entropy, labelled, one_number
+from albert_tf.tasks.collapse import entropy, labelled, one_answer, one_number
 from albert_tf.tasks.kind import SPLIT_GROUPS, Kind
 from albert_tf.tasks.prediction_files import read_label_lists, read_labels, read_numbers
 from albert_tf.tasks.probabilities import sigmoid
@@ -68,6 +68,9 @@ class Classes(TextKind):
     def groups(self, split):
         group = SPLIT_GROUPS.get(split.name)
         return (group,) * len(split.examples) if group else None
+
+    def collapse(self, splits, parts):
+        return one_answer([(predicted, label) for _, predicted, label in labelled(parts)])
 
     def loss_of_guess(self, labels):
         return entropy(labels)

@@ -1,0 +1,51 @@
+"""The check of fine-tuning for a model that learns nothing, as a callback of `fit`."""
+
+import math
+
+import keras
+
+from albert_tf.checkpoints.checkpoint_files import say_on_stderr
+from albert_tf.tasks.collapse import SHARE_OF_LOSS
+from albert_tf.tasks.kinds import find_kind
+
+
+class CollapseCheck(keras.callbacks.Callback):
+    """Says after an epoch if a task model predicts the same for nearly all texts, or has the loss of a guess.
+
+    Where labels are nearly all the same, predictions may be. A loss of your own is not checked.
+
+    Args:
+      x: strings that the model is not trained on, as for `fit`.
+      y: their labels.
+      batch_size: for predictions.
+
+    Attributes:
+      seen: what was seen after the last epoch, such as "872 of 872 predictions are 'bad'"; "" if all is well.
+
+    >>> check = CollapseCheck(dev_texts, dev_labels)
+    >>> model.fit(texts, labels, callbacks=[check])
+    >>> if check.seen: ...  # another seed, or half the learning rate
+    """
+
+    def __init__(self, x, y, batch_size: int = 32):
+        super().__init__()
+        self.seen = ""
+        self._x, self._y, self._batch_size = x, y, batch_size
+
+    def on_epoch_end(self, epoch, logs=None):
+        model = self.model
+        kind, preprocessor = find_kind(model.kind), model._needed_preprocessor()
+        examples = preprocessor.examples(self._x, self._y, model.labels)
+        split = preprocessor.split("dev", examples, model.labels)
+        rows = model._rows_of(split.features, self._batch_size, verbose=0)
+        self.seen = kind.collapse([split], [kind.predictions(split, rows, model)])
+        # Of an even number of each class, since those of the training data are not known here.
+        of_guess = kind.loss_of_guess(model.labels)
+        loss = (logs or {}).get("loss", 0.0)
+        if not self.seen and of_guess < math.inf and model.loss is None and not model.losses:
+            self.seen = (
+                f"the loss, {loss:.3f}, is that of a guess" if loss >= SHARE_OF_LOSS * of_guess else ""
+            )
+        if self.seen:
+            advice = "try a lower learning rate, a longer warm-up or another seed"
+            say_on_stderr(f"warning: epoch {epoch + 1}: {self.seen}; {advice}")

@@ -1,0 +1,233 @@
+"""Counts how often fine-tuning on little data fails, here and with the defaults of other libraries.
+
+For example:
+
+    python -m experiments.collapsed_runs --init_checkpoint=albert_small_en --glue_dir=glue --output=collapsed \\
+        --transformers_python=peers/bin/python --keras_hub_python=peers/bin/python
+
+Every run trains on the same 2,000 texts of a task, for about the same processor time with start and evaluation:
+that of the usual recipe here. With the search, a run here has a third of the steps, the search the others. A run
+has collapsed if its predictions of the dev set are nearly all one class (`albert_tf.tasks.collapse`).
+
+A finished run is a file of the output; the same command goes on, and `--tasks`, `--ways`, `--first_seed` and
+`--seeds` choose a part. results.md has the table of all that is finished.
+"""
+
+import json
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from albert_cli import program
+from albert_tf.tasks.collapse import one_answer
+from albert_tf.tasks.problems import Problems
+from albert_tf.tasks.reading import read_examples
+from albert_tf.tasks.task import find_task
+from benchmarks.processes import albert
+from benchmarks.report import markdown_table
+from data_prep.errors import check_among
+from data_prep.files import read_json_object, write_json, write_text
+from experiments.conditions import check_conditions
+from experiments.downstream import DownstreamSettings, data_of
+
+TASKS = ("sst-2", "cola", "mrpc", "rte", "qnli")
+WAYS = ("here", "search", "transformers", "keras_hub")
+_FORMATS = {"transformers": "huggingface", "keras_hub": "kerashub"}
+_BATCH, _EPOCHS = 32, 3  # of the usual recipe for own data
+
+
+@dataclass(frozen=True)
+class CollapseSettings:
+    """The flags.
+
+    Attributes:
+      init_checkpoint: pretrained model to start from.
+      output: folder for data, runs and results.md.
+      glue_dir: folder of GLUE as downloaded.
+      transformers_python: Python that has transformers and torch.
+      keras_hub_python: Python that has KerasHub and TensorFlow.
+      tasks: names of tasks, separated by commas.
+      ways: names of ways to train, separated by commas.
+      first_seed: the first seed.
+      seeds: number of seeds.
+      examples: training examples of each task.
+      dev_examples: examples of each dev set, at most.
+    """
+
+    init_checkpoint: str
+    output: Path
+    glue_dir: Path
+    transformers_python: str = "python"
+    keras_hub_python: str = "python"
+    tasks: str = ",".join(TASKS)
+    ways: str = ",".join(WAYS)
+    first_seed: int = 0
+    seeds: int = 20
+    examples: int = 2000
+    dev_examples: int = 1000
+
+    def __post_init__(self):
+        check_among(TASKS, "tasks", self.tasks.split(","))
+        check_among(WAYS, "ways", self.ways.split(","))
+
+
+def main(settings: CollapseSettings) -> None:
+    """Runs what is missing; writes the table after each run."""
+    names = ("init_checkpoint", "examples", "dev_examples")
+    check_conditions(settings.output, "collapsed_runs", {name: getattr(settings, name) for name in names})
+    for seed in range(settings.first_seed, settings.first_seed + settings.seeds):
+        for task in settings.tasks.split(","):
+            prepare(task, settings)
+            for way in settings.ways.split(","):
+                if not result_file(settings, task, way, seed).is_file():
+                    budget = measure(settings, task, "here", 0, None)["processor_seconds"]
+                    measure(settings, task, way, seed, budget)
+                    write_text(settings.output / "results.md", table(settings.output))
+    print((settings.output / "results.md").read_text())
+
+
+def result_file(settings: CollapseSettings, task: str, way: str, seed: int) -> Path:
+    """The file of a finished run."""
+    return settings.output / "runs" / task / way / f"{seed}.json"
+
+
+def data_file(settings: CollapseSettings, task: str, part: str) -> Path:
+    """A part of a task's data, JSON Lines."""
+    return settings.output / "data" / f"{task}-{part}.jsonl"
+
+
+def rows_of(settings: CollapseSettings, task: str, part: str) -> list[dict[str, Any]]:
+    """The rows of a part."""
+    return [json.loads(line) for line in data_file(settings, task, part).read_text().splitlines()]
+
+
+def model_folder(settings: CollapseSettings, way: str) -> Path:
+    """The pretrained model in the format of a library."""
+    return settings.output / "models" / way
+
+
+def prepare(name: str, settings: CollapseSettings) -> None:
+    """Draws a task's examples, unless that has been done."""
+    source = data_of(name, DownstreamSettings("", settings.output, glue_dir=settings.glue_dir))
+    assert source, f"--glue_dir holds {name}"
+    for part, most in (("train", settings.examples), ("dev", settings.dev_examples)):
+        path = data_file(settings, name, part)
+        if path.is_file():
+            continue
+        examples: list[Any] = read_examples(find_task(name), source["data_dir"], part, Problems())
+        drawn = random.Random(0).sample(examples, min(most, len(examples)))
+        rows = [{"text_a": one.text_a, "text_b": one.text_b, "label": one.label} for one in drawn]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def measure(
+    settings: CollapseSettings, task: str, way: str, seed: int, budget: float | None
+) -> dict[str, Any]:
+    """The results of a run, which is taken unless it is finished.
+
+    Args:
+      settings: the flags.
+      task: its name.
+      way: one of `WAYS`.
+      seed: the run's.
+      budget: its processor time, in seconds; needed for the other libraries.
+    """
+    path = result_file(settings, task, way, seed)
+    if path.is_file():
+        return read_json_object(path)
+    if way in _FORMATS and not model_folder(settings, way).is_dir():
+        albert("convert", settings.init_checkpoint, model_folder(settings, way), to=_FORMATS[way])
+    began = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if way in _FORMATS:
+        assert budget
+        predictions = of_library(settings, task, way, seed, budget)
+    else:
+        predictions = of_albert_tf(settings, task, way, seed)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    labels = [row["label"] for row in rows_of(settings, task, "dev")]
+    found = find_task(task)
+    result = {
+        "score": found.kind.score(found, predictions, labels)[found.main_metric],
+        "collapsed": one_answer(list(zip(predictions, labels, strict=True))),
+        "processor_seconds": ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, result)
+    return result
+
+
+def of_albert_tf(settings: CollapseSettings, task: str, way: str, seed: int) -> list[str]:
+    """The predictions after `albert finetune`; its folder is deleted."""
+    files = {f"{part}_file": data_file(settings, task, part) for part in ("train", "dev")}
+    steps = _EPOCHS * -(-len(rows_of(settings, task, "train")) // _BATCH)
+    run = settings.output / "unfinished" / f"{task}-{way}-{seed}"
+    albert(
+        "finetune",
+        "--do_train",
+        "--do_eval",
+        task="classification",
+        **files,
+        init_checkpoint=settings.init_checkpoint,
+        output_dir=run,
+        seed=seed,
+        num_train_steps=steps // 3 if way == "search" else steps,
+        learning_rate="search" if way == "search" else None,
+        train_batch_size=_BATCH,
+    )
+    lines = (run / f"seed_{seed}" / "dev_predictions.tsv").read_text().splitlines()[1:]
+    shutil.rmtree(run)
+    return [line.split("\t")[1] for line in lines]
+
+
+def of_library(settings: CollapseSettings, task: str, way: str, seed: int, budget: float) -> list[str]:
+    """The predictions of a model that another library trains for as much processor time."""
+    folder = settings.output / "unfinished" / f"{task}-{way}-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = {
+        "library": way,
+        "output": str(folder / "predictions.json"),
+        **{part: str(data_file(settings, task, part)) for part in ("train", "dev")},
+        "model": str(model_folder(settings, way)),
+        "seed": seed,
+        "seconds": budget,
+        "folder": str(folder),
+    }
+    python = getattr(settings, f"{way}_python")
+    subprocess.run([python, "-m", "experiments.library_defaults", json.dumps(arguments)], check=True)
+    predictions = read_json_object(folder / "predictions.json")["predictions"]
+    shutil.rmtree(folder)
+    return predictions
+
+
+def table(output: Path) -> str:
+    """All finished runs, as Markdown."""
+    rows = []
+    for task in TASKS:
+        for way in WAYS:
+            runs = [read_json_object(path) for path in (output / "runs" / task / way).glob("*.json")]
+            if not runs:
+                continue
+            scores = [run["score"] for run in runs]
+            rows.append(
+                (
+                    task,
+                    way,
+                    len(runs),
+                    f"{sum(bool(run['collapsed']) for run in runs) / len(runs):.0%}",
+                    f"{statistics.median(scores):.3f}",
+                    f"{min(scores):.3f}",
+                    f"{statistics.median(run['processor_seconds'] for run in runs):.0f}",
+                )
+            )
+    header = ("task", "way", "runs", "collapsed", "median score", "worst", "processor seconds")
+    return markdown_table(header, rows) + "\n"
+
+
+if __name__ == "__main__":
+    raise SystemExit(program.run_with_settings(main, CollapseSettings, __doc__))
