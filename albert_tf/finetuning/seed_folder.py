@@ -3,8 +3,8 @@
 OUTPUT_DIR/results.json, and for each seed OUTPUT_DIR/seed_0/: settings.json, data.json (a hash of the training
 examples), the vocabulary, metrics.jsonl, tensorboard/, checkpoints/ during training, model.keras (the best
 weights), with LoRA adapters.safetensors (what it trained, not merged), training.json after training, results.json,
-dev_... and test_... (predictions). A failed training of --restarts is in OUTPUT_DIR/seed_0.failed1/, the trainings
-of --learning_rate=search are in OUTPUT_DIR/search/; of these only settings, metrics and results are kept.
+dev_... and test_... (predictions). OUTPUT_DIR/failed/ has the failed trainings that --restarts began again, and
+OUTPUT_DIR/search/ those of --learning_rate=search; of these only settings, metrics and results are kept.
 """
 
 import contextlib
@@ -143,12 +143,14 @@ class SeedFolder:
     @property
     def failures(self) -> list[Path]:
         """The folders of the seed's failed trainings, in order."""
-        found = self.path.parent.glob(f"{self.path.name}.failed*")
-        return sorted(found, key=lambda path: int(path.suffix.removeprefix(".failed")))
+        found = (self.path.parent / "failed").glob(f"{self.path.name}_*")
+        return sorted(found, key=lambda path: int(path.name.rpartition("_")[2]))
 
     def set_aside(self) -> None:
         """Moves a failed training into a folder of its own, so that another can begin in this one."""
-        aside = SeedFolder(Path(f"{self.path}.failed{len(self.failures) + 1}"))
+        number = len(self.failures) + 1
+        aside = SeedFolder(self.path.parent / "failed" / f"{self.path.name}_{number}")
+        aside.path.parent.mkdir(exist_ok=True)
         self.path.rename(aside.path)
         aside.drop_model()
 

@@ -28,7 +28,8 @@ def rates(run: Path) -> dict[str, float]:
     """The learning rate of each training in a run's folder."""
     return {
         path.parent.name: json.loads(path.read_text())["learning_rate"]
-        for path in run.glob("*/settings.json")
+        for path in run.rglob("settings.json")
+        if "search" not in path.parts
     }
 
 
@@ -42,13 +43,13 @@ def failed(finetuning_files, dev_file, tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_a_failed_seed_begins_again_at_half_the_rate(failed):
-    assert rates(failed) == {"seed_0.failed1": 0.5, "seed_0": 0.25}
+    assert rates(failed) == {"seed_0_1": 0.5, "seed_0": 0.25}
     (seed,) = results_of(failed)["seeds"]
     assert "of 40 predictions are '" in seed["failed"]
     assert [one["learning_rate"] for one in seed["restarts"]] == [0.5]
     assert "of 40 predictions are '" in seed["restarts"][0]["failed"]
     assert best_seed_folder(failed) == failed / "seed_0"
-    left = {path.name for path in (failed / "seed_0.failed1").iterdir()}
+    left = {path.name for path in (failed / "failed" / "seed_0_1").iterdir()}
     assert left == {"settings.json", "data.json", "metrics.jsonl", "training.json", "results.json"}
 
 
@@ -67,7 +68,7 @@ def test_the_same_command_only_evaluates_and_more_restarts_go_on(
     assert "the seed has failed" in error
     assert results_of(run) == results_of(failed)
     assert cli.main(finetuning_files.flags(run, restarts=2, **flags)) == 0
-    assert rates(run) == {"seed_0.failed1": 0.5, "seed_0.failed2": 0.25, "seed_0": 0.125}
+    assert rates(run) == {"seed_0_1": 0.5, "seed_0_2": 0.25, "seed_0": 0.125}
 
 
 @pytest.mark.very_slow
@@ -75,7 +76,7 @@ def test_a_restart_that_is_interrupted_goes_on(failed, finetuning_files, dev_fil
     """In the second training, whose checkpoint of step 4 is the first of the run if the first was moved away."""
     command = finetuning_files.flags(tmp_path / "run", dev_file=dev_file, restarts=1, **FAR_TOO_HIGH)
     (tmp_path / "run").mkdir()
-    shutil.copytree(failed / "seed_0.failed1", tmp_path / "run" / "seed_0.failed1")
+    shutil.copytree(failed / "failed", tmp_path / "run" / "failed")
     assert stopped.run(command, after=4) == SIGTERM
     assert cli.main(command) == 0
     assert results_of(tmp_path / "run") == results_of(failed)
@@ -88,7 +89,7 @@ def test_divergence_is_a_failure_if_restarts_are_left(finetuning_files, tmp_path
     error = capfd.readouterr().err
     assert "seed 0 failed: training diverged; it begins again at half the learning rate" in error
     assert "Training diverged: the loss or its gradient is not finite" in error.splitlines()[-1]
-    assert rates(tmp_path / "run") == {"seed_0.failed1": 1e30, "seed_0": 5e29}
+    assert rates(tmp_path / "run") == {"seed_0_1": 1e30, "seed_0": 5e29}
 
 
 @pytest.mark.very_slow

@@ -46,7 +46,7 @@ def test_failed_trainings_are_set_aside(tmp_path):
         folder.write_results({"failed": f"reason {number}"})
         folder.set_aside()
         assert not folder.path.exists()
-    assert folder.failures[-1] == tmp_path / "seed_7.failed11"
+    assert folder.failures[-1] == tmp_path / "failed" / "seed_7_11"
     left = {path.name for path in folder.failures[0].iterdir()}
     assert left == {"metrics.jsonl", "settings.json", "results.json"}
     assert folder.history()[1] == {"learning_rate": 1 / 4, "failed": "reason 2"}
