@@ -208,8 +208,8 @@ def compare(vocabulary: Vocabulary, texts: dict[str, list[str]], folder: Path) -
     saved = Vocabulary.read(vocabulary.save(folder))
     written, made = folder / TOKENIZER_JSON, folder / "made.json"
     if vocabulary.kind == "sentencepiece":
-        tokenizer.offset_tables.write(folder / "tables.npz")
-        saved = replace(saved, offset_tables=OffsetTables.read(folder / "tables.npz"))
+        tokenizer.offset_tables.write(folder / "tables.npz", "the vocabulary")
+        saved = replace(saved, offset_tables=OffsetTables.read(folder / "tables.npz", "the vocabulary"))
         note = write_tokenizer_json(vocabulary, written)
         write_json(made, unigram_of_transformers(vocabulary))
     else:
