@@ -13,7 +13,7 @@ _GROUPS: Mapping[str, str] = {
     "albert_config_file init_checkpoint model_dir output_dir output do_train do_eval do_predict eval_file "
     "old_eval_file heldout_file spm_model_file",
     "Data": "phase input_weights input_exponent input_format language text_field column_names "
-    "label_separator label_order vocab_file do_lower_case vocab_size max_seq_length "
+    "label_separator label_order vocab_file do_lower_case vocab_size extend max_seq_length "
     "max_predictions_per_seq masking sentence_objective dupe_factor masked_lm_prob ngram "
     "favor_shorter_ngram do_whole_word_mask word_boundaries short_seq_prob num_shards random_seed "
     "drop_duplicates overwrite strict glue_dir squad_dir race_dir doc_stride max_query_length "

@@ -2,28 +2,38 @@
 
 import sys
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from albert_cli.commands.terminal import import_tensorflow, print_next
+from albert_cli.commands.terminal import import_tensorflow, print_message, print_next
 from data_prep.console import open_console, working
 from data_prep.errors import InputError
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 
+if TYPE_CHECKING:
+    from data_prep.tokenizers.vocabulary import Vocabulary
+
 _SETTINGS = Parameter(name="*")
 
 
 def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
-    """Train a SentencePiece vocabulary with ALBERT's symbols.
+    """Train a SentencePiece vocabulary with ALBERT's symbols, or extend the one of a model.
 
     For example:
 
       albert vocab --input_file='text/*.txt' --output_prefix=vocab/30k
+
+      albert vocab --extend=albert_base_v2 --vocab_size=30500 \\
+          --input_file='law/*.txt' --output_prefix=vocab/law
     """
     if "tfds:" in f"{settings.input_file},{settings.eval_file}":
         import_tensorflow()  # because tensorflow-datasets imports it
+    if settings.extend:
+        _extend(settings, settings.extend)
+        return
     from data_prep.storage.copies import pushed
     from data_prep.tokenizers.vocabulary_report import report_table
     from data_prep.tokenizers.vocabulary_training import read_report, train_vocabulary
@@ -40,6 +50,40 @@ def vocab(*, settings: Annotated[VocabularySettings, _SETTINGS]) -> None:
         f"albert prepare --input_file='{settings.input_file}'{reading} --spm_model_file={model_file} "
         "--output_file=data/train.tfrecord"
     )
+
+
+def _extend(settings: VocabularySettings, model: str) -> None:
+    from data_prep.storage.copies import pushed
+    from data_prep.tokenizers.vocabulary_training import write_extension
+
+    vocabulary = _vocabulary_of(model)
+    with pushed(settings.output_prefix, is_prefix=True) as prefix, working("choosing pieces"):
+        file, added = write_extension(replace(settings, output_prefix=prefix), vocabulary)
+    print_message(added)
+    written = f"{settings.output_prefix}{file.suffix}"
+    print(written)
+    flag = "vocab_file" if vocabulary.kind == "wordpiece" else "spm_model_file"
+    print_next(
+        f"albert prepare --input_file='{settings.input_file}' --{flag}={written} "
+        "--output_file=data/train.tfrecord",
+        f"albert pretrain --do_train --input_file='data/train.tfrecord*' --init_checkpoint={model} "
+        "--output_dir=runs/own_words",
+    )
+
+
+def _vocabulary_of(model: str) -> "Vocabulary":
+    """The vocabulary of a file, or of a model in any format."""
+    from data_prep.tokenizers.vocabulary import Vocabulary
+
+    if Path(model).suffix in (".model", ".txt") and not Path(model).is_dir():
+        return Vocabulary.read(model)
+    import_tensorflow()
+    from albert_tf.checkpoints.open_model import open_model
+
+    vocabulary = open_model(model).vocabulary
+    if vocabulary is None:
+        raise InputError(f"--extend needs a vocabulary, which {model} does not hold. Name a vocabulary file.")
+    return vocabulary
 
 
 def tokenize(

@@ -36,7 +36,8 @@ class SourceFlags:
 
     Attributes:
       albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint.
-      vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary.
+      vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary; or a longer
+        one that begins with its pieces, for which the model gets new embeddings.
       labels: names of the classes in the order of the head's outputs, separated by commas. Default: those in the
         model's files, or LABEL_0, LABEL_1 and so on.
     """

@@ -57,7 +57,8 @@ class FinetuningFlags(DeviceFlags):
         paper starts RTE, MRPC and STS-B from MNLI.
       albert_config_file: the model's albert_config.json, if it is not beside a TF1 checkpoint. Without
         --init_checkpoint, a new model of these sizes is trained from scratch.
-      vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary.
+      vocab_file: SentencePiece model or WordPiece vocab.txt, if the model comes without a vocabulary; or a longer
+        one that begins with its pieces, for which the model gets new embeddings.
       do_lower_case: --nodo_lower_case declares a cased vocabulary. Default: what the settings file beside the
         vocabulary says, or lower case without one.
       do_train: train the model; with --do_eval the weights with the best result on the dev set are kept,

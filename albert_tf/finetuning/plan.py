@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.checkpoint_files import say_on_stderr
 from albert_tf.checkpoints.keras_models import describe
+from albert_tf.checkpoints.longer_vocabulary import with_vocabulary
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.runs import is_run
 from albert_tf.checkpoints.stored import StoredModel
@@ -149,6 +150,8 @@ def _plan_training(flags: FinetuningFlags, task: Task, replicas: int) -> Finetun
     initial = open_model(flags.init_checkpoint, flags.albert_config_file) if flags.init_checkpoint else None
     if initial and "pooler" in initial.missing:
         say_on_stderr(f"{flags.init_checkpoint} holds no pooler: using fresh weights")
+    if initial and flags.vocab_file:
+        initial = with_vocabulary(initial, Vocabulary.read(flags.vocab_file, flags.do_lower_case))
     config = initial.config if initial else AlbertConfig.from_json_file(flags.albert_config_file or "")
     vocabulary = _choose_vocabulary(flags, initial, config)
     lengths = {name: getattr(flags, name) for name in task.kind.preprocessor.more_lengths}
@@ -217,7 +220,7 @@ def _choose_vocabulary(
 ) -> Vocabulary:
     """The vocabulary that the flags name, otherwise the checkpoint's own."""
     vocabulary = initial.vocabulary if initial else None
-    if flags.vocab_file:
+    if flags.vocab_file and not initial:
         vocabulary = Vocabulary.read(flags.vocab_file, flags.do_lower_case)
     if vocabulary is None:
         raise InputError(

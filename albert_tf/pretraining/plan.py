@@ -20,10 +20,10 @@ from albert_tf.training.device_flags import NOT_STORED
 from albert_tf.training.run import Timetable
 from albert_tf.training.run_place import working_folder
 from data_prep.errors import InputError
-from data_prep.examples.manifest import Manifest
+from data_prep.examples.manifest import Manifest, manifests_of
 from data_prep.files import read_json_object
 from data_prep.storage.paths import file_size
-from data_prep.text.sources import split_patterns
+from data_prep.text.sources import expand_files, split_patterns
 from data_prep.tokenizers.vocabulary import Vocabulary
 
 _PAPER_WARMUP = 3_125
@@ -151,12 +151,19 @@ def _find_config(flags: PretrainingFlags) -> AlbertConfig:
     if run_config.is_file():
         return AlbertConfig.from_json_file(run_config)
     if flags.init_checkpoint:
-        return read_config(flags.init_checkpoint)
+        return _with_all_pieces(read_config(flags.init_checkpoint), flags)
     raise InputError(
         "A new model needs its sizes. Received neither --albert_config_file nor --init_checkpoint; name a model "
         "to train further, or a configuration. `AlbertConfig.from_preset('albert_base_v2', vocab_size=30000)"
         ".to_json_file('albert_config.json')` writes one."
     )
+
+
+def _with_all_pieces(config: AlbertConfig, flags: PretrainingFlags) -> AlbertConfig:
+    """A model's configuration, with a row for each piece of the examples' vocabulary."""
+    first = expand_files(phases_in(flags)[0]["input_file"])[:1]
+    sizes = [manifest.vocabulary.size for manifest in manifests_of(first).values()]
+    return dataclasses.replace(config, vocab_size=max([config.vocab_size, *sizes]))
 
 
 def _optimizer(flags: PretrainingFlags) -> str:

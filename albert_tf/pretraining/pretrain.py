@@ -1,6 +1,7 @@
 """Pretraining, as a story in order: plan, devices, model, folder, phases of steps."""
 
 import contextlib
+import dataclasses
 import zlib
 from collections.abc import Iterator
 from functools import partial
@@ -125,13 +126,16 @@ class Pretraining:
     def _load_initial_weights(self, source: str) -> tuple[str, ...]:
         """Loads --init_checkpoint; returns the parts of the model that it does not hold."""
         plan, manifest = self._plan, self._plan.data[0].train.manifest
+        facts = manifest.vocabulary_here if manifest else None
+        if facts and plan.vocabulary:
+            facts = dataclasses.replace(facts, file=plan.vocabulary.file)
         with self._devices.scope():
             missing = load_weights_into(
                 self._model,
                 source,
                 resize_positions=plan.resize_positions,
                 optimizer=self._optimizer if plan.init_optimizer else None,
-                vocabulary=manifest.vocabulary_here if manifest else None,
+                vocabulary=facts,
                 init_from_group0=plan.init_from_group0,
             )
         step = int(keras.ops.convert_to_numpy(self._optimizer.iterations))

@@ -11,10 +11,11 @@ import numpy as np
 from keras import ops
 
 from albert_tf.checkpoints.heads import Head
+from albert_tf.checkpoints.longer_vocabulary import with_vocabulary
 from albert_tf.checkpoints.names import OPTIONAL_PARTS
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.sentence_vectors import MEAN, SentenceVectors
-from albert_tf.checkpoints.stored import StoredModel
+from albert_tf.checkpoints.stored import StoredModel, check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.pretrainer import AlbertPretrainer
@@ -209,6 +210,7 @@ def load_pretrained(
     source: str | Path,
     *,
     config: AlbertConfig | str | Path | None = None,
+    vocab_file: str | Path | None = None,
     seed: int | None = None,
     dtype: str | keras.DTypePolicy | None = None,
 ) -> Pretrained:
@@ -221,6 +223,8 @@ def load_pretrained(
         `https://` of a .tar.gz, or `kaggle://OWNER/MODEL/FRAMEWORK/VARIATION`.
       config: the configuration, or its albert_config.json, if it is not beside a TF1 checkpoint. It may also
         change the dropout of any other source.
+      vocab_file: a vocabulary in place of the source's own; for a longer one that begins with its pieces
+        (`albert vocab --extend`), the model gets new embeddings, each the mean of those that it replaces.
       seed: seed of the parts that the files do not hold, and of dropout.
       dtype: policy of the model, for instance "mixed_bfloat16". Default: Keras' global policy.
 
@@ -236,6 +240,9 @@ def load_pretrained(
     True
     """
     stored = open_model(source, config)
+    if vocab_file:
+        stored = with_vocabulary(stored, Vocabulary.read(vocab_file))
+        check_vocabulary(stored)
     if stored.missing:
         message = "%s holds no %s: using fresh weights"
         logging.getLogger(__name__).warning(message, source, ", ".join(stored.missing))

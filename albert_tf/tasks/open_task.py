@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from albert_tf.checkpoints.heads import Head, default_names, with_classes
+from albert_tf.checkpoints.longer_vocabulary import with_vocabulary
 from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, Use
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
@@ -42,7 +43,7 @@ def read_source(
             raise InputError(
                 f"--vocab_file is for models without a vocabulary. {source} includes one; leave it out."
             )
-        stored = dataclasses.replace(stored, vocabulary=Vocabulary.read(flags.vocab_file))
+        stored = with_vocabulary(stored, Vocabulary.read(flags.vocab_file))
         check_vocabulary(stored)
     if not (task or flags.label_names):
         return stored

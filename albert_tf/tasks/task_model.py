@@ -9,6 +9,7 @@ from keras import ops
 
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.checkpoints.heads import Head, name_of_kind
+from albert_tf.checkpoints.longer_vocabulary import with_vocabulary
 from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadPart, Use
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.stored import StoredModel
@@ -134,7 +135,8 @@ class TaskModel(StringModel):
           source: anything that `albert_tf.load_pretrained` reads.
           *args: the constructor's arguments after the encoder.
           config: as for `load_pretrained`, the configuration of a TF1 checkpoint if it is not beside it.
-          vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary.
+          vocab_file: a SentencePiece .model or a vocab.txt, instead of the source's own vocabulary; for a longer
+            one that begins with its pieces, the encoder gets new embeddings.
           max_seq_length: longest sequence, in tokens; default: that of the training of a fine-tuned model of ours,
             otherwise the preprocessor's, but at most what the encoder has positions for.
           hidden_dropout: the encoder's dropout, on hidden vectors and attention probabilities; default: its own.
@@ -147,7 +149,9 @@ class TaskModel(StringModel):
           InputError: the source or the vocabulary cannot be read, or they or the labels do not fit each other.
         """
         stored = open_model(source, config)
-        vocabulary = Vocabulary.read(vocab_file) if vocab_file else stored.vocabulary
+        if vocab_file:
+            stored = with_vocabulary(stored, Vocabulary.read(vocab_file))
+        vocabulary = stored.vocabulary
         head = None if new_head or not cls._fits(stored.head, kwargs) else stored.head
         preprocessor = (
             cls.new_preprocessor(vocabulary, max_seq_length, stored.config, head) if vocabulary else None

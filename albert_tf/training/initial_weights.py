@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from albert_tf.checkpoints.longer_vocabulary import with_vocabulary
 from albert_tf.checkpoints.open_model import check_same_model, named_files, open_model
 from albert_tf.checkpoints.runs import is_run, read_run_config, read_run_vocabulary
 from albert_tf.checkpoints.tf1 import read_moments
@@ -44,7 +45,8 @@ def load_weights_into(
         the learned rows, "fresh" keeps the model's initial values.
       optimizer: built for the model; receives the moments and the step count, which our runs and TF1 checkpoints
         may hold.
-      vocabulary: the vocabulary of the training examples; refused if the source has another one.
+      vocabulary: the vocabulary of the training examples; refused if the source has another one, unless it has
+        the source's pieces and more (`with_vocabulary`).
       init_from_group0: groups of layers that `source` does not hold become copies of its first group.
 
     Returns:
@@ -59,24 +61,31 @@ def load_weights_into(
     if init_from_group0:
         may_differ |= {"num_hidden_layers", "num_hidden_groups", "parameter_sharing"}
     with named_files(source) as path:
-        if is_run(path) and not init_from_group0:
-            _check_same_vocabulary(read_run_vocabulary(path), vocabulary, source)
+        own = read_run_vocabulary(path) if is_run(path) else None
+        if is_run(path) and not init_from_group0 and not _is_longer(vocabulary, own):
+            _check_same_vocabulary(own, vocabulary, source)
             if found := read_run_config(path):
                 check_same_model(found, model.config, source, found.to_dict().keys() - _UNSEEN)
             load_weights(model, path, resize_positions=resize_positions, optimizer=optimizer)
             return ()
-        stored = open_model(path, model.config, may_differ)
+        stored = open_model(path, model.config, {*may_differ, "vocab_size"})
+        own, is_known = stored.vocabulary, stored.format not in _WITHOUT_NORMALIZATION
+        has_normalization = own and (is_known or read_normalization(own.file))
+        _check_same_vocabulary(own, vocabulary, source, has_normalization=bool(has_normalization))
+        if vocabulary and _is_longer(vocabulary, own):
+            if optimizer is not None:
+                raise InputError(
+                    "--init_optimizer needs a model with the vocabulary of the examples, since new pieces have no "
+                    f"moments. {vocabulary.file} has more pieces than {source}; leave the flag out."
+                )
+            stored = with_vocabulary(stored, vocabulary.read())
+        check_same_model(stored.config, model.config, source, may_differ)
         if optimizer is not None and stored.format != "tf1":
             raise InputError(
                 "--init_optimizer needs a pretraining run, a checkpoint in it or a TF1 checkpoint. Received "
                 f"{source}, which has no moments for this optimizer; leave the flag out."
             )
         moments = read_moments(stored.path, stored.config) if optimizer is not None else None
-        is_known = stored.format not in _WITHOUT_NORMALIZATION
-        has_normalization = stored.vocabulary and (is_known or read_normalization(stored.vocabulary.file))
-        _check_same_vocabulary(
-            stored.vocabulary, vocabulary, source, has_normalization=bool(has_normalization)
-        )
 
     variables = variables_by_name(model)
     _assign_all(variables, stored.weights, resize_positions, init_from_group0)
@@ -103,6 +112,13 @@ def _assign_all(
             assign(variable, array, resize_positions)
 
 
+def _is_longer(prepared_with: VocabularyFacts | None, own: Vocabulary | None) -> bool:
+    """Whether the examples' vocabulary is another one than the model's, with more pieces."""
+    if own is None or prepared_with is None or own.sha256 == prepared_with.sha256:
+        return False
+    return prepared_with.size > own.count_pieces()
+
+
 def _check_same_vocabulary(
     own: Vocabulary | None,
     prepared_with: VocabularyFacts | None,
@@ -110,13 +126,14 @@ def _check_same_vocabulary(
     *,
     has_normalization: bool = True,
 ) -> None:
-    """Raises InputError if the vocabulary or the normalization of the examples is not the model's own."""
+    """Raises InputError if the examples lack pieces of the model's vocabulary, or its normalization."""
     if own is None or prepared_with is None:
         return
     if own.sha256 != prepared_with.sha256 and not _has_pieces_of(own, prepared_with):
         raise InputError(
-            f"A model must be trained on examples that were prepared with its own vocabulary. {source} has "
-            f"another one than {prepared_with.file}; prepare them again with the model's."
+            "A model must be trained on examples that were prepared with its own vocabulary, or with a longer one "
+            f"of `albert vocab --extend`. {source} has another one than {prepared_with.file}; prepare them again "
+            "with the model's."
         )
     if has_normalization and own.normalization != prepared_with.normalization:
         raise InputError(
@@ -127,7 +144,8 @@ def _check_same_vocabulary(
 
 
 def _has_pieces_of(own: Vocabulary, prepared_with: VocabularyFacts) -> bool:
-    """Whether a vocabulary of another file has the same pieces, as far as this can be known."""
+    """Whether another vocabulary has the same pieces, or begins with them, as far as this can be known."""
     if not Path(prepared_with.file).is_file():
         return own.count_pieces() == prepared_with.size
-    return own.tokenizer().pieces == prepared_with.read().tokenizer().pieces
+    pieces = own.tokenizer().pieces
+    return prepared_with.read().tokenizer().pieces[: len(pieces)] == pieces

@@ -285,10 +285,9 @@ def _names(proto: Any, tokenizer: AlbertTokenizer) -> list[str]:
 
 
 def _unigram(proto: Any, names: list[str]) -> dict[str, Any]:
-    normal = [piece.score for piece in proto.pieces if piece.type == _PIECE.NORMAL]
-    best = max(normal)
+    # SentencePiece's score of user-defined pieces, whose `best` is never below 0.
+    best = max(0.0, *(piece.score for piece in proto.pieces if piece.type == _PIECE.NORMAL))
     scores = [
-        # SentencePiece's score of user-defined pieces.
         best * len(piece.piece) - 0.1 if piece.type == _PIECE.USER_DEFINED else piece.score
         for piece in proto.pieces
     ]

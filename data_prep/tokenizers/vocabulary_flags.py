@@ -23,7 +23,10 @@ class VocabularySettings:
         standard input.
       output_prefix: path or address of the vocabulary without its suffix; writes PREFIX.model, PREFIX.vocab and
         PREFIX.report.json.
-      vocab_size: number of pieces, including the symbols.
+      vocab_size: number of pieces, including the symbols and, with --extend, those of MODEL.
+      extend: model or vocabulary file to which the most useful pieces for the text are appended, in place of
+        training a vocabulary: PREFIX.model, or PREFIX.txt of a vocab.txt, keeps all ids. Of the flags below, only
+        those on reading --input_file and --overwrite matter.
       input_format: layout of text files: "lines" has one sentence per line and a blank line between documents;
         "prose" has one document per file and a blank line between paragraphs.
       language: language of prose, as an ISO 639 code; it decides how text is split into sentences.
@@ -49,6 +52,7 @@ class VocabularySettings:
     input_file: str
     output_prefix: str
     vocab_size: int = 30000
+    extend: str | None = None
     input_format: InputFormat = "lines"
     language: str = "en"
     text_field: str = "text"

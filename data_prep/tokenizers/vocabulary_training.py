@@ -1,4 +1,7 @@
-"""Text to an ALBERT vocabulary: the SentencePiece trainer with the symbols and settings of the released one."""
+"""Text to an ALBERT vocabulary: the SentencePiece trainer with the symbols and settings of the released one.
+
+Or text and a vocabulary to a longer one.
+"""
 
 import contextlib
 import dataclasses
@@ -27,7 +30,8 @@ from data_prep.text.rows import are_rows
 from data_prep.text.sources import expand_files
 from data_prep.tokenizers.albert_tokenizer import CONTROL_SYMBOLS
 from data_prep.tokenizers.normalization import Normalization, normalize
-from data_prep.tokenizers.vocabulary import write_normalization
+from data_prep.tokenizers.vocabulary import Vocabulary, write_normalization
+from data_prep.tokenizers.vocabulary_extension import extend_vocabulary
 from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 from data_prep.tokenizers.vocabulary_report import VocabularyReport, measure_vocabulary
 
@@ -67,6 +71,38 @@ def train_vocabulary(settings: VocabularySettings) -> Path:
         write_json(report_aside, dataclasses.asdict(report))
         write_normalization(model_file, normalization)
     return model_file
+
+
+def write_extension(settings: VocabularySettings, vocabulary: Vocabulary) -> tuple[Path, str]:
+    """Extends a vocabulary by pieces for the text.
+
+    Returns:
+      The path of the new file, PREFIX.model or PREFIX.txt, and what was added, in words.
+    """
+    _check_output(settings.output_prefix)
+    suffix = "txt" if vocabulary.kind == "wordpiece" else "model"
+    file = Path(f"{settings.output_prefix}.{suffix}")
+    if file.exists() and not settings.overwrite:
+        raise InputError(f"A vocabulary is only replaced with --overwrite. Received {file}, which exists.")
+    seed = settings.random_seed % 2**64
+    measured = Reservoir(settings.max_eval_sentences, np.random.default_rng([seed, 1]))
+
+    def sentences() -> Iterator[str]:
+        for sentence in _mixed_sentences(settings, np.random.default_rng([seed, 2])):
+            measured.add(sentence)
+            yield sentence
+
+    longer = extend_vocabulary(vocabulary, sentences(), settings.vocab_size)
+    with new_folder(file.parent), written_aside(file) as aside:
+        aside.write_bytes(longer.content)
+        write_normalization(file, longer.normalization)
+    before, after = (
+        sum(map(len, each.tokenizer().encode_batch(measured.sample))) for each in (vocabulary, longer)
+    )
+    new = longer.tokenizer().pieces[vocabulary.count_pieces() :]
+    shown = ", ".join(new[:10]) + ", ..." * (len(new) > 10)
+    sentences_are = f"{len(measured.sample):,} sentences have {after:,} pieces in place of {before:,}"
+    return file, f"{len(new):,} new pieces, {shown}: {sentences_are}"
 
 
 def report_file(model_file: Path) -> Path:
@@ -228,7 +264,7 @@ def _check(settings: VocabularySettings) -> None:
 
 def _trained_with(settings: VocabularySettings) -> dict[str, Any]:
     """The flags that decide the vocabulary."""
-    others = ("output_prefix", "eval_file", "max_eval_sentences", "overwrite")
+    others = ("output_prefix", "extend", "eval_file", "max_eval_sentences", "overwrite")
     values = {name: value for name, value in dataclasses.asdict(settings).items() if name not in others}
     return {**values, "input_file": encodable(settings.input_file)}  # names of files may be any bytes
 

@@ -66,7 +66,7 @@ class WordPieceTokenizer:
         )
         self.is_special = np.array([piece in SYMBOLS for piece in self.pieces])
         self._longest_piece = max(map(len, self.pieces))
-        self._split_cached = lru_cache(maxsize=1 << 16)(self._split)  # text repeats its words
+        self._split_cached = lru_cache(maxsize=1 << 16)(self.split)  # text repeats its words
 
     def __reduce__(self):
         # For worker processes: without the cache, which cannot be pickled.
@@ -117,15 +117,18 @@ class WordPieceTokenizer:
         pieces = [self.pieces[i] for i in ids if i == self.unk_id or not self.is_special[i]]
         return _SPACE_IN_CHINESE.sub("", " ".join(pieces).replace(" ##", ""))
 
-    def _split(self, word: str) -> tuple[tuple[int, int], ...]:
-        """(id, end in the word) of the longest matching piece, repeatedly; [UNK] if none matches."""
+    def split(self, word: str, continues: bool = False) -> tuple[tuple[int, int], ...]:
+        """(id, end in the word) of the longest matching piece, repeatedly; [UNK] if none matches.
+
+        With `continues`, the word is the rest of one, so that its first piece begins with ##, too.
+        """
         unknown = ((self.unk_id, len(word)),)
         if len(word) > LONGEST_WORD:
             return unknown
         pieces: list[tuple[int, int]] = []
         begin = 0
         while begin < len(word):
-            prefix = "##" if begin else ""
+            prefix = "##" if begin or continues else ""
             for end in range(min(len(word), begin + self._longest_piece), begin, -1):
                 i = self._ids.get(prefix + word[begin:end])
                 if i is not None:

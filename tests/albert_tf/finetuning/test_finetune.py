@@ -21,6 +21,8 @@ from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.spans.answer_files import read_answers, read_n_best
 from albert_tf.tasks.task import find_task
 from albert_tf.training.held_out import HeldOut
+from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.vocabulary_extension import extend_vocabulary
 from tests.albert_tf.tasks.files import CONFIG, sentences, write_checkpoint
 from tests.commands import answers, refused, report
 from tests.interrupted import run_until_ctrl_c
@@ -617,6 +619,17 @@ def test_a_checkpoint_without_a_vocabulary(finetuning_files, tmp_path, capfd):
     )
     error = refused(capfd, *finetuning_files.flags(tmp_path / "other", **flags, vocab_file=large))
     assert f"where the model has {CONFIG.vocab_size} embeddings" in error
+
+
+@pytest.mark.very_slow
+def test_a_longer_vocabulary(finetuning_files, tmp_path):
+    own = Vocabulary.read(finetuning_files.checkpoint / "spm.model")
+    longer = extend_vocabulary(own, ["norblak veltrim veltrona grokik covid"], 200).save(tmp_path)
+    flags = {"vocab_file": longer, "num_train_steps": 1}
+    assert cli.main(finetuning_files.flags(tmp_path / "run", **flags)) == 0
+    model = SeedFolder.of(tmp_path / "run", 0).load_model()
+    assert model.encoder.config.vocab_size == 105
+    assert model.preprocessor.vocabulary == Vocabulary.read(longer)
 
 
 @pytest.mark.slow

@@ -18,6 +18,9 @@ from albert_tf.training.guard import Guard
 from data_prep.examples.prepare_flags import PrepareSettings
 from data_prep.prepare.local import prepare
 from data_prep.tfrecord.records import framed, read_records
+from data_prep.tokenizers.vocabulary import Vocabulary
+from data_prep.tokenizers.vocabulary_extension import extend_vocabulary
+from tests.albert_tf.checkpoints.random_models import spm_model
 from tests.commands import refused
 from tests.interrupted import run_until_ctrl_c
 from tests.processes import ROOT, Program, run_python
@@ -273,6 +276,34 @@ def test_what_a_model_forgets(finished, pretraining_files, tmp_path, capfd):
     old = {name.replace("eval_old_", "eval_"): value for name, value in line.items() if "eval_old" in name}
     assert old and old == {name: line[name] for name in old}
     assert f"; old text: loss {line['eval_loss']:.3f}" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_with_a_longer_vocabulary(finished, pretraining_files, tmp_path, capfd):
+    """A new row starts from the mean of the rows that it replaces; other vocabularies are refused."""
+    own = open_model(finished)
+    text = tmp_path / "text.txt"
+    text.write_text("The captain had a norblak.\nHis norblak sailed past.\nA norblak!\n" * 20)
+
+    def flags(vocabulary: Vocabulary, name: str, **changes) -> list[str]:
+        file, data = vocabulary.save(tmp_path / name), tmp_path / name / "data.tfrecord"
+        settings = PrepareSettings(str(text), str(data), str(file), max_seq_length=32, dupe_factor=1)
+        prepare(settings, show_progress=False)
+        files = {"input_file": data, "eval_file": data, "num_train_steps": 1, "learning_rate": 1e-12}
+        files |= {"albert_config_file": None, "init_checkpoint": finished, "do_eval": None}
+        return pretraining_files.flags(tmp_path / name / "run", **files, **changes)
+
+    longer = extend_vocabulary(own.vocabulary, ["norblak"], 101)
+    assert cli.main(flags(longer, "longer")) == 0
+    found = open_model(tmp_path / "longer" / "run")
+    assert (found.config.vocab_size, found.vocabulary) == (101, longer)
+    parts = own.vocabulary.tokenizer().encode("norblak")
+    for name in ("embeddings/word_embeddings", "masked_lm/output_bias"):
+        expected = [*own.weights[name], own.weights[name][parts].mean(axis=0)]
+        np.testing.assert_allclose(found.weights[name], np.stack(expected), atol=1e-6)
+    assert "new pieces have no moments" in refused(capfd, *flags(longer, "moments", init_optimizer=True))
+    error = refused(capfd, *flags(Vocabulary("sentencepiece", spm_model(101)), "other"))
+    assert "with a longer one of `albert vocab --extend`" in error
 
 
 @pytest.mark.very_slow
