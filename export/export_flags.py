@@ -7,6 +7,7 @@ from albert_tf.checkpoints.sentence_vectors import Pooling
 from data_prep.errors import InputError
 
 RuntimeName = Literal["onnx", "litert"]
+Layout = Literal["albert_tf", "huggingface"]
 Precision = Literal["float32", "bfloat16"]
 Quantization = Literal["none", "float16", "int8", "int8-static"]
 
@@ -33,6 +34,9 @@ class ExportSettings:
       format: file format: a SavedModel; "onnx", a folder that answers from text on OpenVINO or ONNX Runtime
         without TensorFlow, for all kinds but preprocessor; or "litert", a model.tflite that takes ids, for
         phones, from an encoder or a fine-tuned model.
+      layout: files of --format=onnx. "albert_tf": what `albert predict`, `albert embed` and `load_portable` read.
+        "huggingface": onnx/model.onnx with Hugging Face's inputs and outputs, its configuration and tokenizer, as
+        Transformers.js and optimum load them.
       dtype: precision of a SavedModel; bfloat16 halves the file and is faster on CPUs with AMX or AVX512-BF16.
       keep_padding: compute padding too in a SavedModel, so that all shapes follow from the inputs' shapes; XLA
         and TPUs need this.
@@ -54,6 +58,7 @@ class ExportSettings:
     pooling: Pooling | None = None
     max_answer_length: int | None = None
     format: Literal["savedmodel", RuntimeName] = "savedmodel"
+    layout: Layout = "albert_tf"
     dtype: Precision = "float32"
     keep_padding: bool = False
     quantize: Quantization = "none"
@@ -67,6 +72,11 @@ class ExportSettings:
                 f"{self.eval_file or 'no --eval_file'}."
             )
         check_calibration(self.quantize, self.format, self.eval_file)
+        if self.layout == "huggingface" and (self.format != "onnx" or self.eval_file or self.options):
+            raise InputError(
+                "--layout=huggingface needs --format=onnx, and takes neither --eval_file nor a kind's options. "
+                f"Received --format={self.format}, and {[*self.options, self.eval_file]}."
+            )
         if self.format == "savedmodel":
             if self.quantize != "none" or self.eval_file:
                 raise InputError("--quantize and --eval_file belong to --format=onnx and --format=litert.")

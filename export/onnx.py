@@ -19,6 +19,7 @@ from albert_tf.tasks.runner import FunctionRunner, Runner
 from export.onnx_graph import (
     allow_empty,
     fuse_layer_norms,
+    name_dimensions,
     share_transposed,
     store_as_float16,
     transpose_matrices,
@@ -67,6 +68,7 @@ def write_onnx(
     if quantize == "float16":
         store_as_float16(proto.graph)
     allow_empty(proto.graph)
+    name_dimensions(proto.graph, portable.all_dimensions)
     onnx.checker.check_model(proto, full_check=True)
     if quantize == "int8-static":
         proto = _int8_static(proto, batches)

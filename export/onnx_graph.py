@@ -1,8 +1,11 @@
 """Changes to a converted ONNX graph that make it smaller or faster; each changes a `GraphProto` in place."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 _LARGE = 1024  # elements; smaller arrays are not worth a node
+_DIMENSIONS = {"B": "batch_size", "T": "sequence_length", "P": "predictions", "C": "choices"}
 
 
 def fuse_layer_norms(graph) -> None:
@@ -132,3 +135,17 @@ def allow_empty(graph) -> None:
     for node in graph.node:
         if node.op_type == "Reshape" and node.input[1] not in constant:
             node.attribute.append(onnx.helper.make_attribute("allowzero", 1))
+
+
+def name_dimensions(graph, dimensions: Mapping[str, str]) -> None:
+    """Names the dimensions of inputs and outputs, which have only numbers.
+
+    Args:
+      graph: the graph.
+      dimensions: of each input and output, such as "B, T".
+    """
+    for value in (*graph.input, *graph.output):
+        sizes = value.type.tensor_type.shape.dim
+        for size, letter in zip(sizes, dimensions[value.name].split(", "), strict=True):
+            if not size.HasField("dim_value"):
+                size.dim_param = _DIMENSIONS.get(letter, letter)

@@ -47,6 +47,15 @@ class Portable(Runner):
         """The function with all inputs and outputs."""
         return list(self.functions.values())[-1]
 
+    @property
+    def all_dimensions(self) -> dict[str, str]:
+        """The dimensions of each input and output, by its name."""
+        return {
+            **dict.fromkeys(self.sample, self.dimensions),
+            MASKED_POSITIONS: "B, P",
+            **self.output_dimensions,
+        }
+
     def outputs(self, batches):
         for inputs in batches:
             yield {name: array.numpy() for name, array in self.whole(inputs).items()}

@@ -33,11 +33,13 @@ from export.evaluation import (
 )
 from export.export_flags import (
     ExportSettings,
+    Layout,
     Precision,
     Quantization,
     RuntimeName,
     check_calibration,
 )
+from export.huggingface_layout import write_onnx_folder
 from export.kinds import TEXT_KINDS, export_kinds
 from export.litert import LITERT
 from export.onnx import ONNX
@@ -89,6 +91,7 @@ def export_with_settings(settings: ExportSettings, flags: SourceFlags = NO_FLAGS
         eval_file,
         kind,
         flags,
+        settings.layout,
         **settings.options,
     )
 
@@ -167,6 +170,7 @@ def export_for_runtime(
     eval_file: str | EvalFile | None = None,
     kind: str | None = None,
     flags: SourceFlags = NO_FLAGS,
+    layout: Layout = "albert_tf",
     **options,
 ) -> Exported:
     """Writes a model as one file that takes ids, with README.md, configuration and vocabulary beside it.
@@ -184,6 +188,7 @@ def export_for_runtime(
       kind: "encoder", with the heads that it has, or the kind of a fine-tuned model; "onnx" also writes the
         other kinds of pretrained models. Default: as for `export_model`.
       flags: what the source's files lack.
+      layout: "huggingface" for an "onnx" folder as `write_onnx_folder` writes it, without options and `eval_file`.
       options: the option of the kind, if it has one; see its builder in `export.functions_of_ids`.
 
     Returns:
@@ -211,6 +216,8 @@ def export_for_runtime(
     output = Path(output)
     _check_output(output, source)
     found = read_export_source(source, kind, flags, options)
+    if layout == "huggingface":
+        return Exported(*write_onnx_folder(source, found, quantize, output))
     build = _portable_builder(found.kind, format)
     if found.kind in TEXT_KINDS:
         found.need_vocabulary()

@@ -1,15 +1,17 @@
 """Commands that write a model in another form or place: export, convert, publish; and the list of names."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Table
 
 from albert_cli.commands.terminal import import_tensorflow, print_message, print_next, print_notes
 from albert_tf.checkpoints.names import FileDtype, Writable
+from albert_tf.checkpoints.sentence_vectors import Pooling
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags, names_in
 from data_prep.console import open_console, working
+from data_prep.errors import InputError
 from export.export_flags import ExportSettings
 
 
@@ -59,6 +61,8 @@ def convert(
     task: str | None = None,
     flags: Annotated[SourceFlags, Parameter(name="*")] = NO_FLAGS,
     verify: bool = True,
+    pooling: Pooling | None = None,
+    onnx: bool = False,
 ) -> None:
     """Convert a pretrained or fine-tuned model to another format, and check that it computes the same.
 
@@ -87,6 +91,9 @@ def convert(
         that are ordered.
       flags: supply what the source's files lack.
       verify: compare the outputs of both models on random input.
+      pooling: with --to=huggingface, also write modules.json of sentence-transformers, for vectors of texts with
+        this pooling. Default: if the source says how its vectors are made.
+      onnx: with --to=huggingface, also write onnx/model.onnx and a tokenizer for Transformers.js.
     """
     from data_prep.storage.copies import pushed
 
@@ -94,8 +101,17 @@ def convert(
         import_tensorflow()
         from albert_tf.conversion.convert import convert as convert_model
 
+        options: dict[str, Any] = {"verify": verify, "pooling": pooling}
+        if onnx:
+            from export.huggingface_layout import add_onnx
+            from export.onnx import ONNX
+
+            if to != "huggingface":
+                raise InputError(f"--onnx needs --to=huggingface. Received --to={to}.")
+            ONNX.check_installed()
+            options["write_more"] = add_onnx
         with working(f"converting to {destination}"):
-            result = convert_model(source, output, to, dtype=dtype, task=task, flags=flags, verify=verify)
+            result = convert_model(source, output, to, dtype=dtype, task=task, flags=flags, **options)
     print_notes(result.notes)
     if result.comparison:
         print_message(result.comparison.describe())

@@ -130,7 +130,7 @@ def read_huggingface(folder: Path, weight_file: str | None = None) -> StoredMode
         fields = as_record(_HeadFields, values, folder / _CONFIG_FILE)
         dropout, thresholds = fields.classifier_dropout_prob, fields.label_thresholds
         head = Head(size, (use,), head_weights, labels, dropout, thresholds)
-    if how and how.unsupported:
+    if how and how.unsupported and not size:
         notes += (f"left out: {how.unsupported} of sentence-transformers, without which vectors differ",)
     if vocabulary and lowers_case(folder):
         normalization = dataclasses.replace(vocabulary.normalization, do_lower_case=True)
@@ -167,6 +167,19 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
     Raises:
       InputError: Hugging Face has no such head.
     """
+    notes = write_config(stored, folder)
+    head = stored.head
+    arrays = to_theirs(stored.all_weights, stored.config, "huggingface", head.size if head else None)
+    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
+    safetensors.numpy.save_file(arrays, str(folder / _SAFETENSORS), metadata={"format": "pt"})
+    (folder / _SAFETENSORS).chmod(
+        (folder / _CONFIG_FILE).stat().st_mode
+    )  # safetensors lets only the owner read
+    return notes if dtype == "float32" else [f"the weights are rounded to {dtype}", *notes]
+
+
+def write_config(stored: StoredModel, folder: Path) -> list[str]:
+    """Writes all but the weights: configuration, tokenizer, and how texts become vectors; returns notes."""
     head = stored.head
     if head and head.size.part == CONDITIONAL_SPAN_HEAD:
         raise InputError(
@@ -175,9 +188,6 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
         )
     if head and not head.uses:
         raise InputError(f"Hugging Face has no model for {head.what}; --to=keras can hold it.")
-    arrays = to_theirs(stored.all_weights, stored.config, "huggingface", head.size if head else None)
-    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
-    safetensors.numpy.save_file(arrays, str(folder / _SAFETENSORS), metadata={"format": "pt"})
     config = as_groups(stored.config).to_dict()
     values = {theirs: config[ours] for ours, (theirs, _) in _FIELDS.items()}
     values |= {
@@ -193,10 +203,7 @@ def write_huggingface(stored: StoredModel, folder: Path, dtype: FileDtype = "flo
     if head:
         values |= _head_values(head)
     write_json(folder / _CONFIG_FILE, dict(sorted(values.items())))
-    (folder / _SAFETENSORS).chmod(
-        (folder / _CONFIG_FILE).stat().st_mode
-    )  # safetensors lets only the owner read
-    notes = [] if dtype == "float32" else [f"the weights are rounded to {dtype}"]
+    notes = []
     if stored.vocabulary:
         notes += _write_tokenizer(stored.vocabulary, config["max_position_embeddings"], folder)
     if stored.sentence_vectors and not stored.sentence_vectors.unsupported:

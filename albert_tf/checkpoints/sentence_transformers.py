@@ -78,7 +78,7 @@ def read_sentence_vectors(folder: Path) -> SentenceVectors | None:
         except _OtherError as other:
             others.append(str(other))
     if "Pooling" in left and not others:
-        others = ["no Pooling"]
+        others = ["vectors without Pooling"]
     prompts = read_optional_json(folder / _PROMPTS_FILE)
     named = prompts.get("prompts")
     if prompt := named.get(prompts.get("default_prompt_name")) if isinstance(named, dict) else None:

@@ -16,6 +16,8 @@ from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writab
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.output_folder import check_replaceable, replaced_folder
 from albert_tf.checkpoints.run_files import RESULTS_FILE
+from albert_tf.checkpoints.sentence_transformers import MODULES_FILE
+from albert_tf.checkpoints.sentence_vectors import MEAN, Pooling
 from albert_tf.checkpoints.sources import NO_FLAGS, SourceFlags
 from albert_tf.checkpoints.stored import StoredModel, read_optional_json
 from albert_tf.checkpoints.tf1 import write_tf1
@@ -81,6 +83,8 @@ def convert(
     task: str | None = None,
     flags: SourceFlags = NO_FLAGS,
     verify: bool = True,
+    pooling: Pooling | None = None,
+    write_more: Callable[[StoredModel, Path], list[str]] | None = None,
 ) -> Conversion:
     """Writes a model, pretrained or fine-tuned, in another format.
 
@@ -93,6 +97,9 @@ def convert(
       flags: what else the files lack: configuration, vocabulary, names of the classes.
       verify: read the result back and compare outputs on random input before the files take their place. After
         rounding, the difference is measured, and any finite one passes.
+      pooling: with "huggingface", write an encoder as a folder of sentence-transformers, too, which makes vectors
+        with this pooling. Default: only if the source says how vectors are made.
+      write_more: writes further files into the folder, and returns notes.
 
     Raises:
       InputError: an argument is not one of its choices, the source cannot be read, the format cannot hold the
@@ -112,9 +119,13 @@ def convert(
             raise InputError(f"--dtype={dtype} needs --to=huggingface. Received --to={to}.")
         write = partial(write_huggingface, dtype=dtype)
     stored, left_out = _as_written(_read(source, to, find_task(task).kind if task else None, flags))
+    if pooling:
+        stored = _with_pooling(stored, pooling, to)
     with replaced_folder(destination) as aside:
         notes = [*left_out, *write(stored, aside), *_lost_threshold(stored)]
-        if stored.sentence_vectors and to != "huggingface":
+        if write_more:
+            notes += write_more(stored, aside)
+        if stored.sentence_vectors and not stored.head and to != "huggingface":
             notes.append(
                 f"left out: {stored.sentence_vectors}, which --to=huggingface keeps for vectors of texts"
             )
@@ -124,6 +135,8 @@ def convert(
         label = f"weights in {dtype}" if rounded else "verified"
         check = comparison.describe(label) if comparison else "not verified (--noverify)"
         library = LIBRARIES.get(to, Usage.library)
+        if (aside / MODULES_FILE).exists():
+            library = "sentence-transformers"
         usage = Usage(TITLES[to], "albert convert", example_for(stored, to), library=library)
         if stored.head:
             usage = dataclasses.replace(usage, **head_in_card(stored.head))
@@ -131,6 +144,16 @@ def convert(
     missing = [part for part in stored.missing if part == "pooler" or not stored.head]
     absent = (f"not in the source: {', '.join(missing)}",) if missing else ()
     return Conversion((*absent, *stored.notes, *notes), comparison)
+
+
+def _with_pooling(stored: StoredModel, pooling: Pooling, to: Writable) -> StoredModel:
+    check_choice(get_args(Pooling), "pooling", pooling)
+    if to != "huggingface" or stored.head:
+        what = f"a model for {stored.head.what}" if stored.head else f"--to={to}"
+        raise InputError(f"--pooling is for encoders, with --to=huggingface. Received {what}.")
+    how = stored.sentence_vectors or MEAN
+    how.check()
+    return dataclasses.replace(stored, sentence_vectors=dataclasses.replace(how, pooling=pooling))
 
 
 def _check_destination(destination: Path) -> None:

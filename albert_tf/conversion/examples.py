@@ -39,6 +39,12 @@ _PRETRAINED: dict[Writable, str] = {
     """,
 }
 
+_SENTENCES = """
+    from sentence_transformers import SentenceTransformer
+
+    print(SentenceTransformer(".").encode(["The captain sailed past.", "A quiet neighbour."]).shape)
+"""
+
 # For fine-tuned models, from ids; {ours} and {theirs} are the names of the classes.
 _FINETUNED: dict[Writable, str] = {
     "tf1": """
@@ -113,6 +119,8 @@ _FROM_TEXT: dict[tuple[Writable, Use], str] = {
 
 def example_for(stored: StoredModel, to: Writable) -> str:
     """Python that runs a model in a format, from text where the format's library takes text."""
+    if stored.head is None and stored.sentence_vectors and stored.vocabulary and to == "huggingface":
+        return textwrap.dedent(_SENTENCES)
     if stored.head is None:
         return textwrap.dedent(_PRETRAINED[to])
     kind = kinds_of(stored.head)[0]

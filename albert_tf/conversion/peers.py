@@ -30,7 +30,8 @@ def is_installed(naming: str) -> bool:
 def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
     """Outputs of transformers' `AlbertForPreTraining`, under our names; heads that the files lack are random.
 
-    For a fine-tuned model also `head_logits`, computed by the class that config.json names.
+    For a fine-tuned model also `head_logits`, computed by the class that config.json names, and for a folder of
+    sentence-transformers, if that is installed, `sentence_embedding`.
     """
     import torch
     import transformers
@@ -48,6 +49,11 @@ def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
         head_outputs = {}
         if (name := (model.config.architectures or [""])[0]) in _TASK_CLASSES:
             head_outputs = _run_task_class(getattr(transformers, name), folder, options, inputs)
+        if _has_modules(folder):
+            from sentence_transformers import SentenceTransformer
+
+            encoder = SentenceTransformer(folder, device="cpu", model_kwargs={"torch_dtype": torch.float32})
+            head_outputs["sentence_embedding"] = encoder(dict(inputs))["sentence_embedding"].numpy()
     rows = np.arange(len(sequence))[:, None]
     return {
         **head_outputs,
@@ -56,6 +62,15 @@ def run_huggingface(folder: str, batch) -> dict[str, np.ndarray]:
         "masked_lm_logits": logits.numpy()[rows, batch["masked_lm_positions"]],
         "sentence_order_logits": order.numpy(),
     }
+
+
+def _has_modules(folder: str) -> bool:
+    """Whether sentence-transformers, which must be installed, can load a folder with classes of its own only."""
+    files = [pathlib.Path(folder, name) for name in ("modules.json", "tokenizer_config.json")]
+    if not all(map(pathlib.Path.exists, files)) or not importlib.util.find_spec("sentence_transformers"):
+        return False
+    modules = json.loads(files[0].read_text())
+    return all(module["type"].startswith("sentence_transformers.") for module in modules)
 
 
 def _run_task_class(task_class, folder: str, options, inputs) -> dict[str, np.ndarray]:

@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_HEAD
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.conversion import peers
 from albert_tf.model.inputs import random_inputs
 from albert_tf.model.pretrainer import AlbertPretrainer
+from albert_tf.model.sentence_vectors import sentence_vectors
 from albert_tf.tasks.open_task import kinds_of
+from albert_tf.tasks.task_model import TaskModel
 from data_prep.errors import InputError
 
 TOLERANCE = (
     1e-4  # relative to an output's largest number, or to 1; another order of summation stays far below
 )
+_SENTENCE_EMBEDDING = "sentence_embedding"
 _HEAD_PREFIX = "head_"  # of the names of outputs of a fine-tuned model's head
 # The parts that each output needs to be meaningful.
 _NEEDED_PARTS = {
@@ -113,7 +117,7 @@ def _outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> tuple[dict[st
     else:
         run_by, outputs = "albert_tf", _our_outputs(stored, batch)
     names = [name for name, needed in _NEEDED_PARTS.items() if set(needed) <= set(stored.parts)]
-    names += [name for name in outputs if name.startswith(_HEAD_PREFIX)]
+    names += [name for name in outputs if name.startswith(_HEAD_PREFIX) or name == _SENTENCE_EMBEDDING]
     return {name: outputs[name] for name in names if name in outputs}, run_by
 
 
@@ -122,6 +126,8 @@ def _our_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str,
     outputs = {**model.encoder(batch), **model(batch)}
     if stored.head:
         outputs |= _head_outputs(stored, outputs["sequence_output"], outputs["pooled_output"])
+    elif (how := stored.sentence_vectors) and not how.unsupported:
+        outputs[_SENTENCE_EMBEDDING] = sentence_vectors(outputs, batch["input_mask"], how)
     return {name: np.asarray(value) for name, value in outputs.items()}
 
 
@@ -130,14 +136,19 @@ def _head_outputs(stored: StoredModel, sequence: Any, pooled: Any) -> dict[str, 
     head = stored.head
     assert head
     model = kinds_of(head)[0].model.from_stored(stored, seed=0, dtype="float32")
-    layer = getattr(model, model.head_name)
     if head.size.part == CONDITIONAL_SPAN_HEAD:
         nothing = np.zeros(sequence.shape[:2], "int32")
-        outputs = layer(sequence, nothing, start_positions=nothing[:, 0])
+        outputs = getattr(model, model.head_name)(sequence, nothing, start_positions=nothing[:, 0])
         return {f"{_HEAD_PREFIX}{name}": value for name, value in outputs.items()}
+    return {f"{_HEAD_PREFIX}logits": head_logits(model, head, sequence, pooled)}
+
+
+def head_logits(model: TaskModel, head: Head, sequence: Any, pooled: Any) -> Any:
+    """The logits of a head, other than that of SQuAD 2.0, as Hugging Face's class has them."""
+    layer = getattr(model, model.head_name)
     if head.size.part == SPAN_HEAD:
-        return {f"{_HEAD_PREFIX}logits": layer.scores(sequence)}
-    return {f"{_HEAD_PREFIX}logits": layer(sequence if head.size.part == TOKEN_HEAD else pooled)}
+        return layer.scores(sequence)  # (B, T, 2)
+    return layer(sequence if head.size.part == TOKEN_HEAD else pooled)
 
 
 def _peer_outputs(stored: StoredModel, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

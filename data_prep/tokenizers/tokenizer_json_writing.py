@@ -122,6 +122,17 @@ def _not_written(example: str, kind: str) -> str:
     )
 
 
+def write_plain_tokenizer_json(vocabulary: Vocabulary, path: Path) -> None:
+    """Writes a tokenizer.json of plain steps, all of which Transformers.js computes.
+
+    It reads neither the tables of Precompiled, in whose place it has NFKC, nor patterns with \\K. Only texts with
+    control characters, tags and the like have other ids than the tokenizer's.
+    """
+    tokenizer = vocabulary.tokenizer()
+    assert isinstance(tokenizer, AlbertTokenizer)
+    write_json(path, _values(_MODEL.FromString(tokenizer.serialized_model), tokenizer, plain=True))
+
+
 def is_tie(tokenizer: AlbertTokenizer, scores: Sequence[float], ours: list[int], theirs: list[int]) -> bool:
     """Whether two segmentations have the same score, except for rounding, which then decides."""
     texts = ["".join(tokenizer.pieces[i] for i in ids) for ids in (ours, theirs)]
@@ -171,8 +182,8 @@ def _in_lines(words: Iterable[str]) -> Iterator[str]:
         yield " ".join(words[first : first + 16])
 
 
-def _values(proto: Any, tokenizer: AlbertTokenizer) -> dict[str, Any]:
-    """The content of the file."""
+def _values(proto: Any, tokenizer: AlbertTokenizer, *, plain: bool = False) -> dict[str, Any]:
+    """The content of the file; with `plain` steps, of that for Transformers.js."""
     specials = {"<pad>": tokenizer.pad_id, "<unk>": tokenizer.unk_id, "[CLS]": tokenizer.cls_id}
     specials |= {"[SEP]": tokenizer.sep_id, "[MASK]": tokenizer.mask_id}
     names = _names(proto, tokenizer)
@@ -180,7 +191,7 @@ def _values(proto: Any, tokenizer: AlbertTokenizer) -> dict[str, Any]:
     make_model = _bpe if proto.trainer_spec.model_type == _TRAINER.BPE else _unigram
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    normalizers, pre_tokenizers = _text_steps(proto, tokenizer.normalization)
+    normalizers, pre_tokenizers = _text_steps(proto, tokenizer.normalization, plain)
     if byte_fallback:  # a text "<0x41>" is not the byte
         split = {"type": "Split", "pattern": {"Regex": "<(?=0x[0-9A-F]{2}>)"}, "invert": False}
         pre_tokenizers.append({**split, "behavior": "MergedWithPrevious"})
@@ -201,11 +212,38 @@ def _values(proto: Any, tokenizer: AlbertTokenizer) -> dict[str, Any]:
     }
 
 
-def _text_steps(proto: Any, rules: Normalization) -> tuple[list[Step], list[Step]]:
+def _text_steps(proto: Any, rules: Normalization, plain: bool) -> tuple[list[Step], list[Step]]:
     """Normalizers and pre-tokenizers: texts to words that begin with ▁, or one text if pieces cross words."""
     spec = proto.normalizer_spec
     model = load_sentencepiece(proto.SerializeToString())
     marks = f"[{_ranges([i for i in range(sys.maxunicode + 1) if unicodedata.combining(chr(i))])}]"
+    steps = _plain_steps(spec, rules, marks) if plain else _exact_steps(model, spec, rules, marks)
+    crosses = any(SPACE in piece.piece[1:] for piece in proto.pieces)
+    if not crosses and rules.remove_space and model.normalize(f"a{SPACE} b") == f"{SPACE}a{SPACE}b":
+        metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+        return steps, [{"type": "WhitespaceSplit"}, metaspace]
+    if rules.remove_space:
+        steps += REMOVE_SPACE
+    if spec.remove_extra_whitespaces:
+        steps += REMOVE_EXTRA_SPACES
+    if spec.escape_whitespaces:
+        steps.append(_replace_string(" ", SPACE))
+    if spec.add_dummy_prefix:
+        steps.append(SUFFIX if proto.trainer_spec.treat_whitespace_as_suffix else PREFIX)
+    split = {"type": "Split", "pattern": {"String": SPACE}, "behavior": "MergedWithNext", "invert": False}
+    return steps, [] if crosses else [split]
+
+
+def _plain_steps(spec: Any, rules: Normalization, marks: str) -> list[Step]:
+    """The normalization of characters by Unicode's own rules."""
+    steps = [] if rules.keep_accents else [{"type": "NFKD"}, _replace(marks, "")]
+    if rules.do_lower_case:
+        steps.append({"type": "Lowercase"})
+    return steps + ([_precompiled(spec.precompiled_charsmap)] if spec.precompiled_charsmap else [])
+
+
+def _exact_steps(model: SentencePieceProcessor, spec: Any, rules: Normalization, marks: str) -> list[Step]:
+    """The normalization of characters by a table of all of them."""
     remove_break = _replace_string(_BREAK, "")
     sigmas = SIGMA if rules.keep_accents else _SIGMAS
     steps = [_replace(_FINAL_SIGMA % sigmas, FINAL_SIGMA)] if rules.do_lower_case else []
@@ -230,20 +268,7 @@ def _text_steps(proto: Any, rules: Normalization) -> tuple[list[Step], list[Step
             steps.append({"type": "NFC"})
     if rules.keep_accents:
         steps.append(REMOVE_STOP)
-    crosses = any(SPACE in piece.piece[1:] for piece in proto.pieces)
-    if not crosses and rules.remove_space and model.normalize(f"a{SPACE} b") == f"{SPACE}a{SPACE}b":
-        metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
-        return steps, [{"type": "WhitespaceSplit"}, metaspace]
-    if rules.remove_space:
-        steps += REMOVE_SPACE
-    if spec.remove_extra_whitespaces:
-        steps += REMOVE_EXTRA_SPACES
-    if spec.escape_whitespaces:
-        steps.append(_replace_string(" ", SPACE))
-    if spec.add_dummy_prefix:
-        steps.append(SUFFIX if proto.trainer_spec.treat_whitespace_as_suffix else PREFIX)
-    split = {"type": "Split", "pattern": {"String": SPACE}, "behavior": "MergedWithNext", "invert": False}
-    return steps, [] if crosses else [split]
+    return steps
 
 
 def _table_of_characters(model: SentencePieceProcessor, rules: Normalization) -> bytes:

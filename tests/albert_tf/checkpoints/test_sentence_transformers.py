@@ -115,7 +115,7 @@ def test_vectors_of_a_folder_before_and_after_it_is_written(tmp_path, modules, p
         ([MEAN, ("Dense", {"activation_function": "torch.nn.modules.activation.Mish"})], "Dense (torch.nn"),
         ([MEAN, ("Dense", {"use_residual": True})], "Dense (use_residual)"),
         ([MEAN, ("Normalize", {"module_input_name": "token_embeddings"})], "Normalize (module_input_name"),
-        ([], "no Pooling"),
+        ([], "vectors without Pooling"),
     ],
 )
 def test_what_nothing_here_computes(tmp_path, modules, named):
