@@ -22,9 +22,11 @@ class CollapseCheck(keras.callbacks.Callback):
     Attributes:
       seen: what was seen after the last epoch, such as "872 of 872 predictions are 'bad'"; "" if all is well.
 
-    >>> check = CollapseCheck(dev_texts, dev_labels)
-    >>> model.fit(texts, labels, callbacks=[check])
-    >>> if check.seen: ...  # another seed, or half the learning rate
+    >>> model = TextClassifier.from_pretrained("runs/base", labels=("bad", "good"))
+    >>> model.compile(AdamW(2e-5))
+    >>> check = CollapseCheck(["Well made.", "A bore."] * 10, ["good", "bad"] * 10)
+    >>> history = model.fit(["What a film!", "Wasted."], ["good", "bad"], callbacks=[check], verbose=0)
+    >>> fails = bool(check.seen)  # then another seed, or a lower rate
     """
 
     def __init__(self, x, y, batch_size: int = 32):
