@@ -17,6 +17,7 @@ from albert_tf.tasks.adapters import load_adapters as load_adapters
 from albert_tf.tasks.adapters import save_adapters as save_adapters
 from albert_tf.tasks.choice.model import MultipleChoice as MultipleChoice
 from albert_tf.tasks.collapse_check import CollapseCheck as CollapseCheck
+from albert_tf.tasks.sentences.model import SentenceEncoder as SentenceEncoder
 from albert_tf.tasks.spans.model import QuestionAnswering as QuestionAnswering
 from albert_tf.tasks.texts.model import MultiLabelClassifier as MultiLabelClassifier
 from albert_tf.tasks.texts.model import OrdinalClassifier as OrdinalClassifier

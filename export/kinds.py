@@ -71,7 +71,7 @@ def export_kinds() -> dict[str, ExportKind]:
         of_tasks[kind.export] = ExportKind(
             _build_task, kind.export_options, (*others, kind), task_function, kind.call
         )
-    return {**_PRETRAINED, **of_tasks}
+    return {**of_tasks, **_PRETRAINED}  # a sentence encoder is exported as a pretrained model
 
 
 def kind_for(task_kinds: Collection[Kind]) -> str:

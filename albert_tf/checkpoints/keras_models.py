@@ -20,8 +20,16 @@ from albert_tf.checkpoints.keras_files import (
     read_description,
     read_hdf5,
 )
-from albert_tf.checkpoints.names import OPTIONAL_PARTS, SEQUENCE_HEAD, TOKEN_HEAD, HeadPart, HeadSize
+from albert_tf.checkpoints.names import (
+    OPTIONAL_PARTS,
+    SEQUENCE_HEAD,
+    TOKEN_HEAD,
+    VECTOR_HEAD,
+    HeadPart,
+    HeadSize,
+)
 from albert_tf.checkpoints.run_files import MODEL_FILE, SETTINGS_FILE, best_seed_folder
+from albert_tf.checkpoints.sentence_vectors import Pooling, SentenceVectors, VectorDense
 from albert_tf.checkpoints.stored import StoredModel, read_optional_json
 from albert_tf.checkpoints.weights import as_weights, to_ours
 from albert_tf.config import AlbertConfig
@@ -84,6 +92,13 @@ class _LengthsConfig:
     max_qa_length: _Length = None
     max_query_length: _Length = None
     doc_stride: _Length = None
+
+
+@dataclass(frozen=True)
+class _VectorsConfig:
+    pooling: Pooling = "mean"
+    normalize: bool = False
+    activation: str = "linear"
 
 
 @dataclass(frozen=True)
@@ -180,6 +195,9 @@ def _read_finetuned(
     if found.is_quantized:
         outputs = max(1, len(config.labels)) if config.head in (SEQUENCE_HEAD, TOKEN_HEAD) else 0
         weights, size, head_weights = arrays, HeadSize(config.head, outputs), head_arrays
+    elif config.head == VECTOR_HEAD:
+        weights = _trained(to_ours(arrays, shape, "keras", str(path)), path)
+        size, head_weights = HeadSize(config.head, 0), {}
     else:
         weights = _trained(to_ours(arrays, shape, "keras", str(path)), path)
         size, head_weights = from_task_model(head_arrays, shape, config.head, str(path))
@@ -197,6 +215,7 @@ def _read_finetuned(
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    vectors = _vectors_in(found, head_arrays, lengths) if config.head == VECTOR_HEAD else None
     settings = read_optional_json(path.parent / SETTINGS_FILE) if path.name == MODEL_FILE else {}
     return StoredModel(
         "keras",
@@ -205,10 +224,26 @@ def _read_finetuned(
         weights,
         vocabulary,
         head=head,
+        sentence_vectors=vectors,
         columns=as_record(_ColumnsConfig, found.preprocessor, path).columns,
         settings=settings,
         keras_config=found.config,
     )
+
+
+def _vectors_in(found: Described, arrays: dict[str, np.ndarray], lengths: dict[str, int]) -> SentenceVectors:
+    """How the model of a file makes one vector of a text, with its dense layer, which has a kernel and a bias."""
+    config = as_record(_VectorsConfig, found.config, found.path)
+    dense = None
+    if arrays and not found.is_quantized:
+        kernel, bias = arrays.get("vars/0"), arrays.get("vars/1")
+        shape = None if kernel is None or bias is None else (found.shape.hidden_size, bias.size)
+        if len(arrays) != 2 or kernel.shape != shape or not np.isfinite(kernel).all():
+            raise InputError(
+                f"{found.path} must hold a dense layer with a kernel and a bias. It holds another one."
+            )
+        dense = VectorDense(kernel, bias, config.activation)
+    return SentenceVectors(config.pooling, dense, config.normalize, lengths.get("max_seq_length"))
 
 
 def _lengths_in(preprocessor: dict[str, Any], path: Path) -> dict[str, int]:

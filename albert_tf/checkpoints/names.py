@@ -40,7 +40,7 @@ class LayerNames(NamedTuple):
     keras: str = ""
 
 
-HeadPart = Literal["sequence_head", "token_head", "span_head", "conditional_span_head"]
+HeadPart = Literal["sequence_head", "token_head", "span_head", "conditional_span_head", "vector_head"]
 
 
 class HeadSize(NamedTuple):
@@ -185,6 +185,7 @@ SEQUENCE_HEAD: HeadPart = "sequence_head"  # reads the pooled output
 TOKEN_HEAD: HeadPart = "token_head"  # reads each token
 SPAN_HEAD: HeadPart = "span_head"  # of SQuAD 1.1
 CONDITIONAL_SPAN_HEAD: HeadPart = "conditional_span_head"  # of SQuAD 2.0
+VECTOR_HEAD: HeadPart = "vector_head"  # what makes one vector of a text: `StoredModel.sentence_vectors`
 HEADS: dict[HeadPart, tuple[LayerNames, ...]] = {
     SEQUENCE_HEAD: (
         LayerNames(
@@ -213,6 +214,7 @@ HEADS: dict[HeadPart, tuple[LayerNames, ...]] = {
             ("kernel", "H1", "unanswerable", "answer_class/dense_1", "answerable_output"),
         )
     ),
+    VECTOR_HEAD: (),
 }
 
 _KERAS = {"table": "", "norm": "/gamma /beta", "dense": "/kernel /bias", "bias": "", "kernel": "/kernel"}

@@ -42,7 +42,6 @@ def build_task_model(plan: FinetuningPlan, initial: AlbertEncoder) -> TaskModel:
     model = task.kind.model(
         encoder,
         preprocessor=plan.preprocessor,
-        classifier_dropout=plan.classifier_dropout,
         seed=plan.seed,
         freeze_encoder=plan.freeze_encoder,
         **task.kind.model_arguments(task, plan.data.labels, plan),

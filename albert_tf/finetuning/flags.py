@@ -1,6 +1,6 @@
 """The flags of fine-tuning, with the original's names if it has them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from albert_tf.checkpoints.sources import names_in
@@ -17,12 +17,12 @@ FIXED = (
     "learning_rate num_train_steps num_warmup_steps dropout classifier_dropout max_seq_length "
     "resize_positions doc_stride max_query_length max_qa_length start_n_top end_n_top class_weights "
     "freeze_encoder lora_rank init_adapters layer_decay ema_decay save_checkpoints_steps "
-    "pad_to_max_length mixed_precision"
+    "pooling vector_size normalize temperature symmetric dropout_pairs pad_to_max_length mixed_precision"
 )
 _AT_LEAST_ONE = (
     "seeds train_batch_size num_train_steps lora_rank max_seq_length doc_stride max_query_length "
     "max_qa_length max_answer_length n_best_size start_n_top end_n_top eval_batch_size "
-    "search_steps save_checkpoints_steps log_steps early_stopping_patience"
+    "search_steps save_checkpoints_steps log_steps early_stopping_patience vector_size"
 )
 
 
@@ -33,8 +33,8 @@ class FinetuningFlags(DeviceFlags):
     Attributes:
       task: task of the paper: cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, ax, squad1.1, squad2.0 or
         race; or for your own data: classification, ordinal-classification, multi-label-classification,
-        regression, multiple-choice, question-answering or token-classification. squad2.0 also takes questions of
-        your own, some of which have no answer.
+        regression, multiple-choice, question-answering, token-classification or embedding. squad2.0 also takes
+        questions of your own, some of which have no answer.
       output_dir: folder of the run, or its address in an object store, for example s3://bucket/run; if it holds an
         interrupted run, the command resumes it from its last checkpoint.
       data_dir: folder of the task as downloaded, or tfds:NAME for a TensorFlow dataset.
@@ -47,7 +47,7 @@ class FinetuningFlags(DeviceFlags):
       middle_only: use only RACE's middle-school passages.
       column_names: names of your columns if they differ from the known ones, for example
         "text_a=review,label=stars". Known columns: text_a, text_b, label, id, passage, question, options,
-        context, answer, answer_start, words and word_labels.
+        context, answer, answer_start, words, word_labels, anchor, positive and negatives.
       label_separator: separator between the labels of a text in multi-label classification, unless the labels
         are a list.
       label_order: classes of an ordinal classification from lowest to highest, for example "bad,fair,good".
@@ -114,6 +114,16 @@ class FinetuningFlags(DeviceFlags):
       n_best_size: number of answers to each question in nbest_predictions.json.
       start_n_top: number of start positions in the beam search of SQuAD 2.0.
       end_n_top: number of end positions for each start in the beam search of SQuAD 2.0.
+      pooling: what makes a text's vector of those of its tokens for --task=embedding: their "mean", the first
+        one ("cls"), the "max" of each element, or the "weightedmean", in which later tokens count more. Default:
+        as the model of --init_checkpoint does it, or "mean".
+      vector_size: size of the vectors, which a dense layer with tanh makes of the pooled ones. Default: no such
+        layer; vectors have the hidden size.
+      normalize: give vectors the length 1.
+      temperature: divisor of the cosines of vectors before the softmax over the texts of a batch.
+      symmetric: train second texts to find the first ones, too.
+      dropout_pairs: train on single texts: each must find itself in the batch under another dropout mask (SimCSE).
+        Needs a model with dropout, or --dropout=0.1.
       class_weights: weights of the classes in the training loss, for example "rare:5,common:0.5"; classes
         without a weight have 1. "balanced" gives all classes the same total weight, however many examples each
         has. Default: 1 for every class.
@@ -177,6 +187,12 @@ class FinetuningFlags(DeviceFlags):
     n_best_size: int = 20
     start_n_top: int = 5
     end_n_top: int = 5
+    pooling: Literal["mean", "cls", "max", "weightedmean"] | None = None
+    vector_size: int | None = None
+    normalize: bool | None = None
+    temperature: float = 0.05
+    symmetric: bool = False
+    dropout_pairs: bool = False
     class_weights: str | None = None
     cache_dir: str | None = None
     eval_batch_size: int = 64
@@ -195,7 +211,8 @@ class FinetuningFlags(DeviceFlags):
     @property
     def columns(self) -> Columns:
         """`column_names` and `label_separator` as the readers take them."""
-        return Columns.named(self.column_names, self.label_separator, names_in(self.label_order))
+        named = Columns.named(self.column_names, self.label_separator, names_in(self.label_order))
+        return replace(named, is_own_pair=self.dropout_pairs)
 
     @property
     def school(self) -> str:
@@ -249,6 +266,8 @@ class FinetuningFlags(DeviceFlags):
             from albert_tf.tasks.kinds import check_order  # imports NumPy, which --help does without
 
             check_order(self.task)
+        if self.dropout_pairs and self.task.lower() != "embedding":
+            raise InputError(f"--dropout_pairs needs --task=embedding. Received --task={self.task}.")
         if not self.label_separator:
             raise InputError("--label_separator must not be empty. Received ''.")
         for role, flag in (("train", "do_train"), ("dev", "do_eval"), ("test", "do_predict")):
@@ -271,7 +290,7 @@ class FinetuningFlags(DeviceFlags):
                 "--optimizer=lamb needs a number as --learning_rate, since the recipes' rates are for adamw. "
                 f"Received {self.learning_rate or 'none'}; 0.0003 to 0.0005 are usual for batches of 64."
             )
-        for name in ("learning_rate", "num_train_epochs"):
+        for name in ("learning_rate", "num_train_epochs", "temperature"):
             value = getattr(self, name)
             if value not in (None, "search") and not 0 < value < float("inf"):
                 raise InputError(f"--{name} must be a number above 0. Received {value}.")

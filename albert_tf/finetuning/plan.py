@@ -21,6 +21,7 @@ from albert_tf.tasks.benchmarks.recipes import RECIPES, Recipe, for_v2
 from albert_tf.tasks.choice.kind import OPTIONS
 from albert_tf.tasks.kind import Task
 from albert_tf.tasks.preprocessor import Preprocessor
+from albert_tf.tasks.sentences.rows import DROPOUT_PAIRS
 from albert_tf.tasks.splits import EncodedSplit
 from albert_tf.tasks.task import find_task
 from albert_tf.tasks.task_batches import BatchOrder, bucketed_batches
@@ -159,6 +160,8 @@ def _plan_training(flags: FinetuningFlags, task: Task, replicas: int) -> Finetun
     data = read_data(flags, task, preprocessor)
     rows = data.num_training_rows
     resolved = complete(flags, task, config, preprocessor.lengths, rows, replicas)
+    if flags.dropout_pairs and not resolved["dropout"]:
+        raise InputError(DROPOUT_PAIRS)
     check_batch_divides(resolved["train_batch_size"], replicas, flags.gradient_accumulation_steps)
     if (flags.train_batch_size or 0) > resolved["train_batch_size"]:
         say_on_stderr(f"--train_batch_size={flags.train_batch_size}: a batch has all {rows:,} examples")
@@ -287,7 +290,7 @@ def complete(
         "learning_rate": recipe.learning_rate,
         "num_train_steps": steps,
         "num_warmup_steps": recipe.warmup(steps),
-        "dropout": recipe.dropout,
+        "dropout": config.hidden_dropout_prob if flags.dropout_pairs else recipe.dropout,
         "classifier_dropout": recipe.classifier_dropout,
         "save_checkpoints_steps": min(_MOST_STEPS_BETWEEN_EVALUATIONS, -(-steps // _EVALUATIONS)),
         "log_steps": min(_MOST_STEPS_BETWEEN_LOGGED_STEPS, -(-steps // _LOGGED_STEPS)),

@@ -41,4 +41,5 @@ def pool(outputs: dict, input_mask, pooling: Pooling):
 
 def normalized(vectors):
     """Vectors (..., D) of length 1; zeros stay zeros."""
-    return ops.divide(vectors, ops.maximum(ops.norm(vectors, axis=-1, keepdims=True), 1e-12))
+    squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
+    return ops.divide(vectors, ops.sqrt(ops.maximum(squares, 1e-24)))  # zeros have a finite gradient, too

@@ -17,6 +17,9 @@ class PretrainingObjective:
         """The numbers of predictions and of pairs."""
         return [ops.sum(batch["masked_lm_weights"]), ops.sum(batch["sentence_order_weights"])]
 
+    def needs_rows(self, batch) -> bool:
+        return False
+
     def loss_and_sums(self, batch: dict, counts: list) -> tuple:
         """The sum of the losses of masked words and of sentence order; the sums in the order of `SUMS`, (7,)."""
         predictions, pairs = counts

@@ -23,6 +23,9 @@ _USUAL = {
     "answer_start": ("answer_start", "answer_starts"),
     "words": ("words", "tokens"),
     "word_labels": ("labels", "tags", "ner_tags"),
+    "anchor": ("anchor", "query"),
+    "positive": ("positive",),
+    "negatives": ("negatives", "negative"),
 }
 
 
@@ -58,8 +61,12 @@ class Columns:
         occur in its context exactly once.
       words: a list: words, tokens.
       word_labels: a list of the same length: labels, tags, ner_tags.
+      anchor: the first text of a pair for sentence vectors: anchor, query; else that of `text_a`.
+      positive: the text that belongs to it: positive; else that of `text_b`.
+      negatives: texts that do not: a list, or one or several columns with this prefix: negatives, negative.
       label_separator: not a column, but what separates several classes in `label` if they are not a list.
       label_order: not columns, but ordered classes, the lowest first, if their names are no numbers.
+      is_own_pair: no column, but whether a text for sentence vectors is trained to be near itself.
     """
 
     text_a: str | None = None
@@ -74,8 +81,12 @@ class Columns:
     answer_start: str | None = None
     words: str | None = None
     word_labels: str | None = None
+    anchor: str | None = None
+    positive: str | None = None
+    negatives: str | None = None
     label_separator: str = LABEL_SEPARATOR
     label_order: tuple[str, ...] = ()
+    is_own_pair: bool = False
 
     @classmethod
     def of_stored(cls, stored: "StoredModel") -> "Columns":
@@ -130,7 +141,9 @@ class Columns:
 
         def lacks(what: str) -> bool:
             named = getattr(self, what)
-            is_prefix = what == "options" and any(name.startswith(str(named)) for name in names)
+            is_prefix = what in ("options", "negatives") and any(
+                name.startswith(str(named)) for name in names
+            )
             return named is not None and named not in names and not is_prefix
 
         lacking: dict[str, Any] = dict.fromkeys(filter(lacks, which))

@@ -158,6 +158,10 @@ class Kind(ABC):
         """The examples of a file in a format of this kind; None for a table."""
         return None
 
+    def read_folder(self, folder: Path, split: Split) -> Sequence[Example] | None:
+        """The examples of a folder in a layout of this kind; None for a folder of files."""
+        return None
+
     def values(self, fields: Sequence[str], source: str) -> dict[str, Any]:
         """The columns of a line, whose fields are separated by tabs.
 
@@ -202,7 +206,8 @@ class Kind(ABC):
 
     def model_arguments(self, task: Task, labels: Sequence[str], settings: Any) -> dict[str, Any]:
         """The arguments of the model's constructor that follow from the task, its classes and the flags."""
-        return {"labels": labels} if self.has_classes else {}
+        dropout = {"classifier_dropout": settings.classifier_dropout}
+        return {**dropout, "labels": labels} if self.has_classes else dropout
 
     # Predictions and metrics
 
@@ -371,7 +376,6 @@ class Kind(ABC):
 
     # Exports
 
-    @abstractmethod
     def from_strings(
         self, model: TaskModel, tokenizer: Tokenizer, null_threshold: float, **options: int
     ) -> FromStrings:
@@ -383,10 +387,11 @@ class Kind(ABC):
           null_threshold: null odds above which there is no answer.
           **options: those of `export_options` that are given.
         """
+        raise NotImplementedError  # of a kind that is exported as a pretrained model
 
-    @abstractmethod
     def from_ids(self, model: TaskModel, **options: int) -> FromIds:
         """The model as a function of ids, which returns `outputs`."""
+        raise NotImplementedError
 
     def outputs_of(self, answerable: bool) -> Mapping[str, str]:
         """`outputs` of a model that may or may not find no answer."""

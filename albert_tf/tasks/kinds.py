@@ -2,13 +2,14 @@
 
 from albert_tf.tasks.choice.kind import OPTIONS
 from albert_tf.tasks.kind import Kind
+from albert_tf.tasks.sentences.kind import EMBEDDING
 from albert_tf.tasks.spans.kind import SPANS
 from albert_tf.tasks.texts.kind import CLASSES, LABEL_SETS, NUMBERS, ORDINALS
 from albert_tf.tasks.words.kind import WORDS
 from data_prep.errors import InputError
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (CLASSES, ORDINALS, LABEL_SETS, NUMBERS, OPTIONS, SPANS, WORDS)
+    kind.name: kind for kind in (CLASSES, ORDINALS, LABEL_SETS, NUMBERS, OPTIONS, SPANS, WORDS, EMBEDDING)
 }
 
 

@@ -65,7 +65,7 @@ class LinearTaskModel(TaskModel):
     def pooled_output(self, inputs, training: bool):
         """The encoder's pooled output (B, H); its last layer computes only the token that the pooler reads."""
         first = ops.zeros_like(inputs["input_ids"][:, :1])
-        return self.encode(inputs, training, positions=first)["pooled_output"]
+        return self.encoder_outputs(inputs, training, positions=first)["pooled_output"]
 
     def task_losses(self, y, outputs):
         return cross_entropy(y, outputs)

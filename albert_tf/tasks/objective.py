@@ -30,8 +30,21 @@ class TaskObjective:
     def loss_and_sums(self, batch, counts: list) -> tuple:
         """The part's share of the weighted mean of the losses; the sums of losses and of weights."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
-        total, weight = self.model.loss_sums(x, y, self.model(x, training=True), sample_weight)
-        return self._scale(ops.divide_no_nan(total, counts[0])), ops.stack([total, weight])
+        part = x, y, self.model(x, training=True), sample_weight
+        count, *others = counts
+        if others:
+            total, sums = self.model.loss_in_parts(*part, *others)
+        else:
+            total, _ = sums = self.model.loss_sums(*part)
+        return self._scale(ops.divide_no_nan(total, count)), ops.stack(sums)
+
+    def needs_rows(self, batch) -> bool:
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        return self.model.depends_on_batch(x, y)
+
+    def rows(self, batch) -> dict:
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        return self.model.rows(x, y, self.model(x, training=True), sample_weight)
 
 
 def accumulated_step(model, data) -> dict:

@@ -95,6 +95,8 @@ def _read_files(path: Path, split: Split) -> list[Example]:
         raise InputError(f"There is no file or folder {path} with the {split.name} split of {task.name}.")
     if task.download and not is_own_table(path, task):
         return list(_READERS[task.download](path, split))
+    if path.is_dir() and (found := task.kind.read_folder(path, split)) is not None:
+        return list(found)
     file = _own_file(path, split.name) if path.is_dir() else path
     suffix = table_suffix(file)
     if (found := task.kind.read_file(file, suffix, split)) is not None:

@@ -10,7 +10,7 @@ from keras import ops
 import albert_tf.optimizers  # noqa: F401  registers what saved models are compiled with
 from albert_tf.checkpoints.heads import Head, name_of_kind
 from albert_tf.checkpoints.longer_vocabulary import with_vocabulary
-from albert_tf.checkpoints.names import SEQUENCE_HEAD, HeadPart, Use
+from albert_tf.checkpoints.names import HEADS, SEQUENCE_HEAD, HeadPart, Use
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.config import AlbertConfig
@@ -108,7 +108,7 @@ class TaskModel(StringModel):
         """
         self.encoder.enable_lora(rank, alpha)
 
-    def encode(self, inputs, training: bool, **options) -> dict:
+    def encoder_outputs(self, inputs, training: bool, **options) -> dict:
         """The encoder's outputs; a frozen encoder has no dropout."""
         return self.encoder(inputs, training=training and self.encoder.trainable, **options)
 
@@ -148,7 +148,7 @@ class TaskModel(StringModel):
         Raises:
           InputError: the source or the vocabulary cannot be read, or they or the labels do not fit each other.
         """
-        stored = open_model(source, config)
+        stored = cls.with_own_head(open_model(source, config))
         if vocab_file:
             stored = with_vocabulary(stored, Vocabulary.read(vocab_file))
         vocabulary = stored.vocabulary
@@ -158,7 +158,7 @@ class TaskModel(StringModel):
         )
         new = (
             *(set(stored.missing) & {"pooler"}),
-            *([] if head or new_head else [f"head for {name_of_kind(cls.kind)}"]),
+            *([] if head or new_head or not HEADS[cls.head_part] else [f"head for {name_of_kind(cls.kind)}"]),
         )
         if new:
             logging.getLogger(__name__).warning("%s holds no %s: using fresh weights", source, ", ".join(new))
@@ -225,8 +225,18 @@ class TaskModel(StringModel):
             return cls(encoder, *args, **{"seed": seed, **kwargs})
         head, arguments = cls._head_arguments(head, *args, **kwargs)
         model = cls(encoder, **{"seed": seed, **arguments})
-        set_head(getattr(model, cls.head_name), head, encoder.config)
+        model.set_stored_head(dataclasses.replace(stored, head=head))
         return model
+
+    @classmethod
+    def with_own_head(cls, stored: StoredModel) -> StoredModel:
+        """A model that was read, with what its files hold for this kind of task as its head."""
+        return stored
+
+    def set_stored_head(self, stored: StoredModel) -> None:
+        """Sets the weights of the head to those of a fine-tuned model that was read."""
+        assert stored.head, "`stored` is a fine-tuned model"
+        set_head(getattr(self, self.head_name), stored.head, self.encoder.config)
 
     @classmethod
     def from_finetuned(cls, stored: StoredModel, dtype: str | keras.DTypePolicy | None = None) -> "TaskModel":
@@ -256,7 +266,7 @@ class TaskModel(StringModel):
             model.load_weights(stored.path)  # only Keras knows how it stores these
         else:
             set_weights(model.encoder, stored.weights)
-            set_head(getattr(model, cls.head_name), head, stored.config)
+            model.set_stored_head(stored)
         model.preprocessor = cls._preprocessor_of(stored)
         if model.preprocessor:
             model.preprocessor.columns = dict(stored.columns)
@@ -368,6 +378,15 @@ class TaskModel(StringModel):
             missing = len(losses.shape) - len(sample_weight.shape)  # one weight for a row of several labels
             weights = weights * ops.reshape(sample_weight, ops.shape(sample_weight) + (1,) * missing)
         return ops.sum(losses * weights), ops.sum(weights)
+
+    def depends_on_batch(self, x, y) -> bool:
+        """Whether the loss of an example depends on the others of its batch.
+
+        Such a model has the methods `rows`, what the loss needs of each example of a batch; and `loss_in_parts`,
+        the loss of a whole batch whose rows are given, of which one part, which begins with row `first`, has
+        outputs that carry a gradient, and that part's `loss_sums`.
+        """
+        return False
 
     def loss_weight(self, x, y, sample_weight):
         """The sum of the weights alone, for which no outputs are needed."""

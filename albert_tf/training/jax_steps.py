@@ -13,7 +13,7 @@ from jax import numpy as jnp
 from jax.sharding import PartitionSpec
 
 from albert_tf.optimizers import CLIP_NORM
-from albert_tf.training.jax_replicas import AXIS, Replicas
+from albert_tf.training.jax_replicas import AXIS, Replicas, all_rows
 from albert_tf.training.steps import STEP_SUMS, Objective, dropout_states
 
 
@@ -113,15 +113,31 @@ class JaxStep:
         parts, step = self._accumulation_steps, state[self._number_of(self._optimizer.iterations)]
         weights, variables = state[: self._num_weights], self._objective.model.trainable_variables
         fixed, seeds = fixed[: len(self._fixed)], fixed[len(self._fixed) :]
-        first = lax.axis_index(AXIS) * parts
+        first, objective = lax.axis_index(AXIS) * parts, self._objective
 
-        def loss_and_sums(weights, number, micro_batch):
+        def scope(weights, number):
             drawn = [
                 _dropout_seed(seed, step, (first + number) * len(seeds) + i) for i, seed in enumerate(seeds)
             ]
             values = zip([*variables, *self._fixed, *self._seeds], [*weights, *fixed, *drawn], strict=True)
-            with keras.StatelessScope(list(values)):
-                return self._objective.loss_and_sums(micro_batch, counts)
+            return keras.StatelessScope(list(values))
+
+        cut = jax.tree.map(lambda array: array.reshape(parts, -1, *array.shape[1:]), batch)
+        rows: dict | None = None
+        if objective.needs_rows(batch) and self._replicas.replicas * parts > 1:
+
+            def micro_batch_rows(numbered):
+                with scope(weights, numbered[0]):
+                    return objective.rows(numbered[1])
+
+            rows = lax.map(micro_batch_rows, (jnp.arange(parts), cut))
+            rows = all_rows(jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), rows))
+
+        def loss_and_sums(weights, number, micro_batch):
+            size = len(jax.tree.leaves(micro_batch)[0])
+            others = [rows, (first + number) * size] if rows else []
+            with scope(weights, number):
+                return objective.loss_and_sums(micro_batch, [*counts, *others])
 
         def micro_batch_gradients(number, micro_batch):
             (_, sums), gradients = jax.value_and_grad(loss_and_sums, has_aux=True)(
@@ -135,7 +151,6 @@ class JaxStep:
         def add(total, numbered):
             return jax.tree.map(jnp.add, total, micro_batch_gradients(*numbered)), None
 
-        cut = jax.tree.map(lambda array: array.reshape(parts, -1, *array.shape[1:]), batch)
         zeros = [jnp.zeros_like(weight) for weight in weights], jnp.zeros(len(self._objective.names))
         return lax.scan(add, zeros, (jnp.arange(parts), cut))[0]
 

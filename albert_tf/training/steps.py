@@ -34,7 +34,19 @@ class Objective(Protocol):
         """Counts over a replica's share of a batch; `loss_and_sums` receives their totals."""
 
     def loss_and_sums(self, batch, counts: list) -> tuple[Any, Any]:
-        """A part's share of the loss of the global batch, and its sums in the order of `names`, float32."""
+        """A part's share of the loss of the global batch, and its sums in the order of `names`, float32.
+
+        If the objective `needs_rows` and the part is not the whole batch, `counts` ends with the rows of the
+        global batch and the number of the part's first one. The loss is then that of the global batch, of which
+        the part's outputs alone carry a gradient: the gradients of all parts add up as if the batch had been
+        computed at once, but only one part's activations are kept at a time (gradient caching: Gao et al., 2021).
+        """
+
+    def needs_rows(self, batch) -> bool:
+        """Whether an example's loss depends on the other examples of the global batch."""
+
+    def rows(self, batch) -> dict[str, Any]:
+        """What the loss needs of each example, arrays with a row for each. Only if it `needs_rows`."""
 
 
 class OptimizerStep(Protocol):

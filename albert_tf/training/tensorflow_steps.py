@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from albert_tf.optimizers import CLIP_NORM
-from albert_tf.training.micro_batches import dropout_seed, sum_over_micro_batches
+from albert_tf.training.micro_batches import dropout_seed, first_row, in_place, sum_over_micro_batches
 from albert_tf.training.steps import STEP_SUMS, Objective, dropout_states
 
 # Workers exchange gradients in pieces of this size. By default TensorFlow copies all of them into one piece
@@ -69,13 +69,45 @@ class Gradients:
         seeds = [tf.convert_to_tensor(seed) for seed in self._seeds]
         first_stream = replica_id * self._accumulation_steps
 
-        def micro_batch_gradients(micro_batch, number):
+        def drawn(number):
             first = (first_stream + number) * len(seeds)
-            drawn = [dropout_seed(seed, step, first + i) for i, seed in enumerate(seeds)]
-            return self._in_parallel((weights, fixed), micro_batch, counts, drawn)
+            return [dropout_seed(seed, step, first + i) for i, seed in enumerate(seeds)]
+
+        replicas, parts = tf.distribute.get_replica_context().num_replicas_in_sync, self._accumulation_steps
+        rows: dict | None = None
+        if self._objective.needs_rows(batch) and replicas * parts > 1:
+            rows, first = self._all_rows((weights, fixed), batch, drawn, replica_id)
+
+        def micro_batch_gradients(micro_batch, number):
+            others = [rows, first + first_row(batch, parts, number)] if rows else []
+            return self._in_parallel((weights, fixed), micro_batch, [*counts, *others], drawn(number))
 
         zeros = ([tf.zeros_like(weight) for weight in weights], tf.zeros(len(self._objective.names)))
         return sum_over_micro_batches(micro_batch_gradients, batch, self._accumulation_steps, zeros)
+
+    def _all_rows(self, values: tuple, batch, drawn: Callable, replica_id) -> tuple[dict, tf.Tensor]:
+        """`Objective.rows` of the global batch, without gradients, and the number of this replica's first one.
+
+        Args:
+          values: as for `part_gradients`.
+          batch: the replica's share.
+          drawn: from the number of a micro-batch to its dropout states, those of `part_gradients`.
+          replica_id: the number of the replica.
+        """
+        size = first_row(batch, 1, 1)
+
+        def micro_batch_rows(micro_batch, number):
+            with self._scope(values, drawn(number)):
+                rows = self._objective.rows(micro_batch)
+            return in_place(rows, first_row(batch, self._accumulation_steps, number), size)
+
+        rows = sum_over_micro_batches(micro_batch_rows, batch, self._accumulation_steps)
+        replica = tf.distribute.get_replica_context()
+        sizes = size * tf.one_hot(replica_id, replica.num_replicas_in_sync, dtype=tf.int32)
+        sizes = replica.all_reduce(tf.distribute.ReduceOp.SUM, sizes)
+        first = tf.reduce_sum(sizes[:replica_id])
+        rows = in_place(rows, first, tf.reduce_sum(sizes))
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, rows, _EXCHANGE), first
 
     def _in_parallel(self, values: tuple, batch, counts: list, seeds: list):
         """`part_gradients` of a micro-batch, added over parts that are computed in parallel."""
@@ -98,19 +130,24 @@ class Gradients:
             add up to the gradient of the global batch, however it is cut.
           seeds: the model's dropout states, int64 (2,).
         """
-        weights, fixed = values
-        # Arguments replace variables and dropout states: nothing is captured that differs between replicas, and
-        # nothing is assigned, which XLA cannot do under every strategy.
-        variables = [*self._variables, *self._fixed, *self._seeds]
-        state = list(zip(variables, [*weights, *fixed, *seeds], strict=True))
-        if kernels := self._objective.model.encoder.kernels:
-            kernels.compiler = self._formula_compiler
-        with tf.GradientTape() as tape, keras.StatelessScope(state):
+        weights, _ = values
+        with tf.GradientTape() as tape, self._scope(values, seeds):
             tape.watch(weights)
             loss, sums = self._objective.loss_and_sums(batch, counts)
         gradients = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # Dense: the sparse gradient of an embedding lookup would be reduced and clipped differently.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _scope(self, values: tuple[list, list], seeds: list) -> keras.StatelessScope:
+        """A context in which arguments replace variables and dropout states.
+
+        Nothing is captured that differs between replicas, and nothing is assigned, which XLA cannot do under every
+        strategy.
+        """
+        if kernels := self._objective.model.encoder.kernels:
+            kernels.compiler = self._formula_compiler
+        variables = [*self._variables, *self._fixed, *self._seeds]
+        return keras.StatelessScope(list(zip(variables, [*values[0], *values[1], *seeds], strict=True)))
 
 
 class TensorFlowStep:

@@ -102,6 +102,7 @@ class Spans(Kind):
 
     def model_arguments(self, task, labels, settings):
         return {
+            **super().model_arguments(task, labels, settings),
             "answerable": task.answerable,
             "beam": settings.start_n_top,
             "end_beam": settings.end_n_top,

@@ -145,7 +145,7 @@ class QuestionAnswering(TaskModel):
         return super()._features(x, y, sample_weight)
 
     def call(self, inputs, training=False):
-        tokens = self.encode(inputs, training)["sequence_output"]
+        tokens = self.encoder_outputs(inputs, training)["sequence_output"]
         cannot_answer = ops.zeros_like(inputs["input_ids"])
         if "p_mask" in inputs:
             cannot_answer = ops.cast(inputs["p_mask"], "int32")

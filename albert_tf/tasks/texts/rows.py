@@ -67,7 +67,7 @@ def text_examples(
     kind: Any = split.task.kind
     examples = []
     for identity, row in split.with_ids(rows, columns.id):
-        text_a, text_b = (_text(row, name, split) for name in (columns.text_a, columns.text_b))
+        text_a, text_b = (text_in(row, name, split) for name in (columns.text_a, columns.text_b))
         if text_a is None or (text_b is None and columns.text_b):
             continue
         label: Label | None = None
@@ -134,7 +134,8 @@ def _names(label: Any) -> tuple[str, ...]:
     return () if label is None else (label,) if isinstance(label, str) else label
 
 
-def _text(row: TableRow, column: str | None, split: Split) -> str | None:
+def text_in(row: TableRow, column: str | None, split: Split) -> str | None:
+    """The text in a column; None, and outside of test sets a problem of the row, if there is none."""
     if column is None:
         return None
     value = row.value(column)

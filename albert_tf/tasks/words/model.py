@@ -48,7 +48,7 @@ class TokenClassifier(LinearTaskModel):
         encoder.pooler.trainable = False  # its output is not used
 
     def call(self, inputs, training=False):
-        tokens = self.encode(inputs, training)["sequence_output"]
+        tokens = self.encoder_outputs(inputs, training)["sequence_output"]
         return self.classifier(tokens, training=training)
 
     def compile(

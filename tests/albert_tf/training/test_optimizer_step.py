@@ -29,6 +29,9 @@ class Linear:
     def counts(self, batch):
         return [tf.cast(tf.shape(batch["x"])[0], tf.float32)]
 
+    def needs_rows(self, batch):
+        return False
+
     def loss_and_sums(self, batch, counts):
         kernel, bias, _ = self.model.trainable_variables
         total = tf.reduce_sum(batch["x"] * kernel) + tf.reduce_sum(batch["y"] * bias)

@@ -1,0 +1,108 @@
+"""The kind of task that turns texts into vectors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from albert_tf.tasks.kind import Kind
+from albert_tf.tasks.prediction_files import read_numbers
+from albert_tf.tasks.probabilities import Probabilities
+from albert_tf.tasks.sentences.features import SentencePreprocessor
+from albert_tf.tasks.sentences.metrics import SELECTION, cosines, sentence_metrics
+from albert_tf.tasks.sentences.rows import SentenceExample, read_beir, sentence_examples
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of the texts of N examples.
+
+    Attributes:
+      examples: N examples.
+      values: N float32 arrays, (D,), or (C, D) for several texts.
+    """
+
+    examples: Sequence[SentenceExample]
+    values: Sequence[np.ndarray]
+
+
+class Embedding(Kind):
+    """Texts have vectors, which are near each other for texts that belong together."""
+
+    name = "embedding"
+    export = "embedding"  # as a pretrained model that knows how to make a vector of a text
+    metrics = (SELECTION,)
+    preprocessor = SentencePreprocessor
+
+    @property
+    def model(self):
+        from albert_tf.tasks.sentences.model import SentenceEncoder
+
+        return SentenceEncoder
+
+    @property
+    def pipeline(self):
+        return "sentence-similarity"
+
+    def examples(self, rows, first, split):
+        return sentence_examples(rows, first, split)
+
+    def read_folder(self, folder, split):
+        return read_beir(folder, split)
+
+    def has_dropout(self, task):
+        return False
+
+    def has_answers(self, task, splits):
+        return any(
+            example.relevant or len(example.texts) > 1 or example.label for example in _examples(splits)
+        )
+
+    def model_arguments(self, task, labels, settings):
+        given = {
+            "pooling": settings.pooling,
+            "units": settings.vector_size,
+            "normalize": settings.normalize,
+            "temperature": settings.temperature,
+            "symmetric": settings.symmetric,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def predictions(self, split, rows, model, max_answer_length=30, n_best=20):
+        return Vectors(split.examples, [np.asarray(row["output"], np.float32) for row in rows])
+
+    def measure(self, task, splits, predictions):
+        examples = [example for part in predictions for example in part.examples]
+        return sentence_metrics(examples, [vectors for part in predictions for vectors in part.values])
+
+    def lines(self, examples, predictions, null_threshold):
+        for vectors in predictions.values:
+            yield {"vector": vectors.tolist()} if vectors.ndim == 1 else {"score": cosines([vectors])[0]}
+
+    def keep(self, run, split, predictions, threshold):
+        """Writes the cosines of pairs; of other texts nothing."""
+        examples = predictions.examples
+        if all(len(example.texts) > 1 for example in examples):
+            values = tuple(map(np.float64, cosines(predictions.values)))
+            labels = tuple(example.label for example in examples)
+            ids = tuple(example.id for example in examples)
+            super().keep(
+                run, split, Probabilities(ids, (), values, None if None in labels else labels), threshold
+            )
+
+    def score(self, task, predictions, labels, groups=(), classes=()):
+        from albert_tf.tasks.texts.metrics import number_metrics
+
+        found = number_metrics(predictions, labels)
+        return {SELECTION: found["spearman"], **found}
+
+    def read_predictions(self, task, path):
+        return dict(read_numbers(path))
+
+
+def _examples(splits) -> list[Any]:
+    return [example for split in splits for example in split.examples]
+
+
+EMBEDDING = Embedding()
