@@ -236,13 +236,14 @@ def _vectors_in(found: Described, arrays: dict[str, np.ndarray], lengths: dict[s
     config = as_record(_VectorsConfig, found.config, found.path)
     dense = None
     if arrays and not found.is_quantized:
-        kernel, bias = arrays.get("vars/0"), arrays.get("vars/1")
-        shape = None if kernel is None or bias is None else (found.shape.hidden_size, bias.size)
-        if len(arrays) != 2 or kernel.shape != shape or not np.isfinite(kernel).all():
+        layer = as_weights(arrays, found.path)
+        shapes = sorted((name, array.shape) for name, array in layer.items())
+        D = shapes[-1][1][-1] if shapes[-1][1] else 0
+        if shapes != [("vars/0", (found.shape.hidden_size, D)), ("vars/1", (D,))]:
             raise InputError(
-                f"{found.path} must hold a dense layer with a kernel and a bias. It holds another one."
+                f"{found.path} must hold the kernel and the bias of a dense layer. Received {shapes}."
             )
-        dense = VectorDense(kernel, bias, config.activation)
+        dense = VectorDense(layer["vars/0"], layer["vars/1"], config.activation)
     return SentenceVectors(config.pooling, dense, config.normalize, lengths.get("max_seq_length"))
 
 

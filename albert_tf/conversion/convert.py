@@ -12,7 +12,7 @@ from albert_tf.checkpoints.facts import FACTS_FILE, write_facts
 from albert_tf.checkpoints.huggingface import write_huggingface
 from albert_tf.checkpoints.keras_models import MODEL_FILE
 from albert_tf.checkpoints.kerashub import write_kerashub
-from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, FileDtype, Writable
+from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, VECTOR_HEAD, FileDtype, Writable
 from albert_tf.checkpoints.open_model import open_model
 from albert_tf.checkpoints.output_folder import check_replaceable, replaced_folder
 from albert_tf.checkpoints.run_files import RESULTS_FILE
@@ -28,6 +28,7 @@ from albert_tf.model.keras_model import AlbertModel
 from albert_tf.model.pretrainer import AlbertPretrainer
 from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.open_task import choose_task, head_in_card, kinds_of, read_source, with_kind
+from albert_tf.tasks.sentences.kind import EMBEDDING
 from albert_tf.tasks.spans.answers import EVEN_ODDS, null_threshold_of
 from albert_tf.tasks.task import find_task
 from data_prep.errors import InputError, check_choice
@@ -125,7 +126,8 @@ def convert(
         notes = [*left_out, *write(stored, aside), *_lost_threshold(stored)]
         if write_more:
             notes += write_more(stored, aside)
-        if stored.sentence_vectors and not stored.head and to != "huggingface":
+        kept = to == "huggingface" or (to == "keras" and stored.head)
+        if stored.sentence_vectors and not kept:
             notes.append(
                 f"left out: {stored.sentence_vectors}, which --to=huggingface keeps for vectors of texts"
             )
@@ -165,9 +167,13 @@ def _check_destination(destination: Path) -> None:
 
 def _read(source: str | Path, to: Writable, kind: Kind | None, flags: SourceFlags) -> StoredModel:
     stored = read_source(source, flags, kind)
+    if to == "keras":
+        stored = EMBEDDING.model.with_own_head(stored)
     head = stored.head
     if head is None:
         return stored
+    if head.size.part == VECTOR_HEAD and to != "keras":
+        return dataclasses.replace(stored, head=None)  # elsewhere it is what `sentence_vectors` says
     if to != "tf1":
         head = choose_task(head, kind)
     elif head.kind or len(head.uses) == 1:  # otherwise TF1 leaves open again what a head is for

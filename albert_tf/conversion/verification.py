@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf.checkpoints.heads import Head
-from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_HEAD
+from albert_tf.checkpoints.names import CONDITIONAL_SPAN_HEAD, SPAN_HEAD, TOKEN_HEAD, VECTOR_HEAD
+from albert_tf.checkpoints.sentence_vectors import MEAN
 from albert_tf.checkpoints.stored import StoredModel
 from albert_tf.conversion import peers
 from albert_tf.model.inputs import random_inputs
@@ -135,6 +136,10 @@ def _head_outputs(stored: StoredModel, sequence: Any, pooled: Any) -> dict[str, 
     """The head's outputs for the encoder's outputs, without dropout."""
     head = stored.head
     assert head
+    if head.size.part == VECTOR_HEAD:
+        outputs = {"sequence_output": sequence, "pooled_output": pooled}
+        mask = np.ones(sequence.shape[:2], "int32")
+        return {f"{_HEAD_PREFIX}vectors": sentence_vectors(outputs, mask, stored.sentence_vectors or MEAN)}
     model = kinds_of(head)[0].model.from_stored(stored, seed=0, dtype="float32")
     if head.size.part == CONDITIONAL_SPAN_HEAD:
         nothing = np.zeros(sequence.shape[:2], "int32")

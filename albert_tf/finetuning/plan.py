@@ -160,6 +160,9 @@ def _plan_training(flags: FinetuningFlags, task: Task, replicas: int) -> Finetun
     data = read_data(flags, task, preprocessor)
     rows = data.num_training_rows
     resolved = complete(flags, task, config, preprocessor.lengths, rows, replicas)
+    if how := initial.sentence_vectors if initial else None:
+        how.check()
+        resolved = {"pooling": how.pooling, "normalize": how.normalize, **resolved}
     if flags.dropout_pairs and not resolved["dropout"]:
         raise InputError(DROPOUT_PAIRS)
     check_batch_divides(resolved["train_batch_size"], replicas, flags.gradient_accumulation_steps)

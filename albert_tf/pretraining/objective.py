@@ -20,6 +20,9 @@ class PretrainingObjective:
     def needs_rows(self, batch) -> bool:
         return False
 
+    def rows(self, batch) -> dict:
+        return {}
+
     def loss_and_sums(self, batch: dict, counts: list) -> tuple:
         """The sum of the losses of masked words and of sentence order; the sums in the order of `SUMS`, (7,)."""
         predictions, pairs = counts

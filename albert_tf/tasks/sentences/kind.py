@@ -84,7 +84,7 @@ class Embedding(Kind):
         """Writes the cosines of pairs; of other texts nothing."""
         examples = predictions.examples
         if all(len(example.texts) > 1 for example in examples):
-            values = tuple(map(np.float64, cosines(predictions.values)))
+            values = tuple(map(np.asarray, cosines(predictions.values)))
             labels = tuple(example.label for example in examples)
             ids = tuple(example.id for example in examples)
             super().keep(

@@ -52,9 +52,8 @@ def retrieval_metrics(
             gained = np.array([gains.get(int(document), 0.0) for document in ranked])
             ideal = np.sort(list(gains.values()))[::-1][:_RANKS]
             first = np.flatnonzero(gained[:_RANKS])
-            found["ndcg_at_10"] += (
-                gained[:_RANKS] @ discounts[: len(gained)] / (ideal @ discounts[: len(ideal)])
-            )
+            gain = gained[:_RANKS] @ discounts[: len(gained)]
+            found["ndcg_at_10"] += float(gain / (ideal @ discounts[: len(ideal)]))
             found["mrr_at_10"] += 1 / (1 + first[0]) if first.size else 0.0
             for k in _RECALLS:
                 found[f"recall_at_{k}"] += np.count_nonzero(gained[:k]) / len(gains)

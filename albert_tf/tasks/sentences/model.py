@@ -9,7 +9,7 @@ from keras import ops
 
 from albert_tf.checkpoints.heads import Head
 from albert_tf.checkpoints.names import VECTOR_HEAD, HeadSize
-from albert_tf.checkpoints.sentence_vectors import Pooling, SentenceVectors
+from albert_tf.checkpoints.sentence_vectors import MEAN, Pooling
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import dense
 from albert_tf.model.sentence_vectors import normalized, pool
@@ -201,6 +201,7 @@ class SentenceEncoder(TaskModel):
         """A model with sentence vectors as one that has been fine-tuned for them."""
         if stored.head or not (how := stored.sentence_vectors):
             return stored
+        how.check()
         lengths = {"max_seq_length": how.max_seq_length} if how.max_seq_length else {}
         head = Head(HeadSize(VECTOR_HEAD, 0), (), {}, lengths=lengths, kind=cls.kind)
         return dataclasses.replace(stored, head=head)
@@ -208,19 +209,19 @@ class SentenceEncoder(TaskModel):
     @classmethod
     def from_stored(cls, stored, *args, **kwargs):
         """As `TaskModel.from_stored`; pooling, dense layer and normalization are the files' unless given."""
-        how = stored.sentence_vectors or SentenceVectors()
+        how = stored.sentence_vectors or MEAN
         arguments = {"pooling": how.pooling, "normalize": how.normalize, **kwargs}
-        takes_dense = how.dense is not None and "units" not in kwargs
-        if takes_dense:
-            arguments |= {"units": how.dense.bias.size, "activation": how.dense.activation}
+        layer = None if "units" in kwargs else how.dense
+        if layer:
+            arguments |= {"units": layer.bias.size, "activation": layer.activation}
         model = super().from_stored(dataclasses.replace(stored, head=None), *args, **arguments)
-        if takes_dense:
+        if layer:
             model.set_stored_head(stored)
         return model
 
     def set_stored_head(self, stored):
-        if stored.sentence_vectors.dense is not None:
-            self.dense.set_weights([stored.sentence_vectors.dense.kernel, stored.sentence_vectors.dense.bias])
+        if self.dense and (layer := stored.sentence_vectors.dense):
+            self.dense.set_weights([layer.kernel, layer.bias])
 
     def get_config(self):
         names = ("pooling", "units", "activation", "normalize", "temperature", "symmetric")

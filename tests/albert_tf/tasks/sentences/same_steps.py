@@ -29,7 +29,7 @@ CONFIG = AlbertConfig(
 
 
 def batch(kind: str) -> dict[str, np.ndarray]:
-    """Pairs with negatives, some of which are equal or missing, of which the last one fills the batch; or others."""
+    """Pairs with negatives, some of them equal or missing; the last one fills the batch. Or other data."""
     rng = np.random.default_rng(0)
     ids = rng.integers(5, 50, (B, C, T)).astype("int32")
     mask = (np.arange(T) < rng.integers(3, T + 1, (B, C, 1))).astype("int32")
@@ -52,12 +52,12 @@ def train(devices: Devices, *, kind="pairs", dropout=0.0, steps=3, **options) ->
     config = AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": dropout})
     with devices.scope():
         model = SentenceEncoder(AlbertEncoder(config, seed=1), units=5, symmetric=True, temperature=0.3)
-        optimizer = AdamW(0.01)
+        optimizer = AdamW(0.001)
         optimizer.build(model.trainable_variables)
         rng = np.random.default_rng(1)
         for variable in model.trainable_variables:
             if np.ptp(variable.numpy()):  # drawn, and by each backend in its own way
-                variable.assign(rng.normal(0, 0.2, variable.shape))
+                variable.assign(rng.normal(0, 0.1, variable.shape))
     arrays = batch(kind)
     step = devices.optimizer_step(TaskObjective(model), optimizer, **options)
     batches = iter(devices.divide(lambda: tf.data.Dataset.from_tensors(arrays).repeat(), B))

@@ -30,10 +30,8 @@ def vectors() -> np.ndarray:
 
 
 def known(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    is_example = arrays["sample_weight"] > 0
-    texts = (arrays["input_mask"].max(-1) > 0) & np.reshape(is_example, (-1, *[1] * (arrays["input_ids"].ndim - 2)))
-        -1, *[1] * (arrays["input_ids"].ndim - 2)
-    )
+    is_example = np.reshape(arrays["sample_weight"] > 0, (-1, *[1] * (arrays["input_ids"].ndim - 2)))
+    texts = (arrays["input_mask"].max(-1) > 0) & is_example
     return texts.astype("float32"), text_prints(arrays["input_ids"], arrays["input_mask"], 12)
 
 
