@@ -1,6 +1,7 @@
 """The training step on TensorFlow, under any tf.distribute strategy."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -107,7 +108,9 @@ class Gradients:
         sizes = replica.all_reduce(tf.distribute.ReduceOp.SUM, sizes)
         first = tf.reduce_sum(sizes[:replica_id])
         rows = in_place(rows, first, tf.reduce_sum(sizes))
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, rows, _EXCHANGE), first
+        # One after the other: TensorFlow refuses integers, which are in the host's memory, beside floats.
+        add = partial(replica.all_reduce, tf.distribute.ReduceOp.SUM, options=_EXCHANGE)
+        return {name: add(array) for name, array in rows.items()}, first
 
     def _in_parallel(self, values: tuple, batch, counts: list, seeds: list):
         """`part_gradients` of a micro-batch, added over parts that are computed in parallel."""
