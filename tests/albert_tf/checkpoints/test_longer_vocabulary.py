@@ -70,6 +70,7 @@ def test_what_is_no_extension(stored):
         with_vocabulary(stored, Vocabulary("sentencepiece", spm_model(101)))
 
 
+@pytest.mark.very_slow
 def test_through_conversions_and_an_export(finetuning_files, stored, longer, tmp_path):
     """Of transformers and back, and into a SavedModel that takes texts: equal ids and equal rows."""
     flags = SourceFlags(vocab_file=longer.file)
@@ -89,7 +90,9 @@ def test_in_python(finetuning_files, stored, longer):
     assert loaded.encoder_inputs(["norblak"])["input_ids"].shape == (1, 3)
     table = np.asarray(loaded.encoder.embeddings.word_embeddings)
     assert_has_means({**stored.weights, **_tables(loaded, table)}, stored, longer)
-    classifier = TextClassifier.from_pretrained(finetuning_files.checkpoint, 2, vocab_file=longer.file)
+    classifier = TextClassifier.from_pretrained(
+        finetuning_files.checkpoint, ["a", "b"], vocab_file=longer.file
+    )
     np.testing.assert_array_equal(np.asarray(classifier.encoder.embeddings.word_embeddings), table)
 
 

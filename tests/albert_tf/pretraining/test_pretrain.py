@@ -286,10 +286,11 @@ def test_with_a_longer_vocabulary(finished, pretraining_files, tmp_path, capfd):
     text.write_text("The captain had a norblak.\nHis norblak sailed past.\nA norblak!\n" * 20)
 
     def flags(vocabulary: Vocabulary, name: str, **changes) -> list[str]:
+        (tmp_path / name).mkdir()
         file, data = vocabulary.save(tmp_path / name), tmp_path / name / "data.tfrecord"
         settings = PrepareSettings(str(text), str(data), str(file), max_seq_length=32, dupe_factor=1)
         prepare(settings, show_progress=False)
-        files = {"input_file": data, "eval_file": data, "num_train_steps": 1, "learning_rate": 1e-12}
+        files = {"input_file": data, "eval_file": None, "num_train_steps": 1, "learning_rate": 1e-12}
         files |= {"albert_config_file": None, "init_checkpoint": finished, "do_eval": None}
         return pretraining_files.flags(tmp_path / name / "run", **files, **changes)
 
