@@ -10,11 +10,7 @@ from albert_tf.model.sentence_vectors import normalized
 
 
 def cosine_losses(vectors, scores):
-    """The squared error of the cosine of two vectors (B, 2, D), float32 (B,), for scores (B,).
-
-    >>> cosine_losses(ops.array([[[1.0, 0.0], [3.0, 0.0]]]), ops.array([0.5])).shape
-    TensorShape([1])
-    """
+    """The squared error of the cosine of two vectors (B, 2, D), float32 (B,), for scores (B,)."""
     vectors = normalized(vectors)
     return ops.square(ops.sum(vectors[:, 0] * vectors[:, 1], axis=-1) - ops.cast(scores, "float32"))
 
