@@ -10,8 +10,10 @@ from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_numbers
 from albert_tf.tasks.probabilities import Probabilities
 from albert_tf.tasks.sentences.features import SentencePreprocessor
-from albert_tf.tasks.sentences.metrics import SELECTION, cosines, sentence_metrics
+from albert_tf.tasks.sentences.metrics import SELECTION, cosines, sentence_metrics, unit
 from albert_tf.tasks.sentences.rows import SentenceExample, read_beir, sentence_examples
+
+_FEWEST, _SAME = 5, 0.999  # examples, and the mean cosine, of a model that tells no texts apart
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,17 @@ class Embedding(Kind):
     def measure(self, task, splits, predictions):
         examples = [example for part in predictions for example in part.examples]
         return sentence_metrics(examples, [vectors for part in predictions for vectors in part.values])
+
+    def collapse(self, splits, parts):
+        rows = [
+            np.atleast_2d(vectors)[: len(example.texts)]
+            for part in parts
+            for example, vectors in zip(part.examples, part.values, strict=True)
+        ]
+        mean = unit(np.concatenate(rows)).mean(axis=0)
+        if len(rows) < _FEWEST or mean @ mean < _SAME:
+            return ""
+        return f"all texts have about the same vector: their mean cosine is {mean @ mean:.4f}"
 
     def lines(self, examples, predictions, null_threshold):
         for vectors in predictions.values:

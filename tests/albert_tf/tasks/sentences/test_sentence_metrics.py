@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from albert_tf.tasks.sentences.kind import EMBEDDING, Vectors
 from albert_tf.tasks.sentences.metrics import retrieval_metrics, sentence_metrics, unit
 from albert_tf.tasks.sentences.rows import SentenceExample
 
@@ -38,6 +39,13 @@ def test_a_collapsed_encoder_finds_nothing():
     found = retrieval_metrics(same, same, [{i: 1.0} for i in range(200)])
     assert found["recall_at_10"] == pytest.approx(10 / 200)
     assert found["mrr_at_10"] < 0.02
+
+
+def test_equal_vectors_are_seen():
+    examples = [SentenceExample(str(i), ("a", "b")) for i in range(6)]
+    same, different = np.ones((6, 3, 4)), np.random.default_rng(0).normal(size=(6, 3, 4))
+    assert "mean cosine is 1.0000" in EMBEDDING.collapse([], [Vectors(examples, list(same))])
+    assert EMBEDDING.collapse([], [Vectors(examples, list(different))]) == ""
 
 
 def vector(angle: float) -> np.ndarray:
