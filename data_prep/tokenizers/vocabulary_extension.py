@@ -3,9 +3,9 @@
 text --tokenizer--> words of several pieces --greedily, by pieces saved--> new pieces, each a run of old ones
 
 A new piece stands for a run of pieces that begins a word: a whole word or a stem. In a SentencePiece vocabulary
-its score is the sum of the scores of the run, plus a little for each piece that it saves. So it takes the place of
-that run, and every other segmentation of a text stays the best one. In a WordPiece vocabulary it is taken
-wherever a word begins with it, unless a longer piece matches.
+its score is a little above the sum of the scores of the run, so that it wins against that run, and at least the
+lowest score, since an unknown character's depends on it. A text in which no new piece occurs thus has the same
+segmentations with the same scores.
 """
 
 import heapq
@@ -122,16 +122,14 @@ class _Unigram:
             for each in pieces
             if each.type == each.USER_DEFINED
         }
-        # An unknown character scores below the lowest piece. That must never decide, since new ones may be lower.
-        lacks = {character for piece in self._scores for character in piece} - self._scores.keys()
-        if self._proto.trainer_spec.model_type != self._proto.trainer_spec.UNIGRAM or lacks:
+        if self._proto.trainer_spec.model_type != self._proto.trainer_spec.UNIGRAM:
             raise InputError(
-                "A SentencePiece vocabulary is extended if it is of the type Unigram and has a piece for each of "
-                f"its characters. {vocabulary.file} is not; train one with `albert vocab`."
+                f"A SentencePiece vocabulary is extended if it is of the type Unigram. {vocabulary.file} is not; "
+                "train one with `albert vocab`."
             )
         self._ids = {piece: i for i, piece in enumerate(self.tokenizer.pieces)}
         self._longest = max(map(len, self._scores))
-        self._unknown = min(normal) - _UNKNOWN
+        self._lowest = min(normal)
 
     def joined(self, run: Iterable[str]) -> str:
         return "".join(run)
@@ -142,11 +140,10 @@ class _Unigram:
     def with_pieces(self, pieces: list[str]) -> bytes:
         for piece in pieces:
             score, run = self._best(piece)
-            if piece[
-                -1
-            ].isdigit():  # a text may have a piece such as "5," here, which the digit-comma rule splits
+            if piece[-1].isdigit():
+                # A piece such as "5,", which the digit-comma rule splits, must not win either.
                 score = max(score, self._best(piece + ",")[0] - self._best(",")[0])
-            self._proto.pieces.add(piece=piece, score=score + _BONUS * (len(run) - 1))
+            self._proto.pieces.add(piece=piece, score=max(self._lowest, score + _BONUS * (len(run) - 1)))
         self._proto.trainer_spec.vocab_size = len(self._proto.pieces)
         return self._proto.SerializeToString()
 
@@ -154,15 +151,12 @@ class _Unigram:
         """The best segmentation of a text: the sum of its scores, and its ids."""
         best: list[tuple[float, Run]] = [(0.0, ())]
         for end in range(1, len(text) + 1):
-            found = (
-                (
-                    best[begin][0] + self._scores[text[begin:end]],
-                    (*best[begin][1], self._ids[text[begin:end]]),
-                )
+            found = [
+                (best[begin][0] + self._scores[piece], (*best[begin][1], self._ids[piece]))
                 for begin in range(max(0, end - self._longest), end)
-                if text[begin:end] in self._scores
-            )
-            unknown = best[-1][0] + self._unknown, (*best[-1][1], self.tokenizer.unk_id)
+                if (piece := text[begin:end]) in self._scores
+            ]
+            unknown = best[-1][0] + self._lowest - _UNKNOWN, (*best[-1][1], self.tokenizer.unk_id)
             best.append(max(found, default=unknown, key=lambda each: each[0]))
         return best[-1]
 
