@@ -83,19 +83,17 @@ def main(settings: SearchSettings) -> dict[str, Any]:
         report[name] = {**found, **retrieval_metrics(queries, others, relevant)}
         report[name]["encoded_per_second"] = len(texts) / found["encoding_seconds"]
     write_json(settings.output / "report.json", report)
-    table = [
-        (name, *(f"{found[metric]:.3f}" for metric in _SHOWN), *map(_speed(found), ("trained", "encoded")))
-        for name, found in report.items()
-        if name != "settings"
-    ]
+    table = [_row(name, found) for name, found in report.items() if name != "settings"]
     header = ("", *_SHOWN, "pairs/s in training", "texts/s in encoding")
     write_text(settings.output / "results.md", markdown_table(header, table) + "\n")
     print((settings.output / "results.md").read_text())
     return report
 
 
-def _speed(found: dict[str, float]):
-    return lambda what: f"{found[f'{what}_per_second']:,.1f}" if f"{what}_per_second" in found else ""
+def _row(name: str, found: dict[str, float]) -> list[str]:
+    speeds = [found.get(f"{what}_per_second") for what in ("trained", "encoded")]
+    metrics = [f"{found[metric]:.3f}" for metric in _SHOWN]
+    return [name, *metrics, *(f"{speed:,.1f}" if speed else "" for speed in speeds)]
 
 
 def measure(settings: SearchSettings, model: Path, data: Path) -> dict[str, dict[str, float]]:
