@@ -183,5 +183,5 @@ def _for_javascript(stored: StoredModel, folder: Path) -> list[str]:
     write_json(folder / TOKENIZER_CONFIG, values)
     return [
         "tokenizer_class is AlbertTokenizer, without which Transformers.js gives pairs no token_type_ids; with it "
-        "transformers gives other ids to texts with `` or '', final sigmas, or vowel signs of Indic scripts"
+        "transformers gives other ids to Korean, to vowel signs of Indic scripts, final sigmas, and `` and ''"
     ]

@@ -217,7 +217,8 @@ def _text_steps(proto: Any, rules: Normalization, plain: bool) -> tuple[list[Ste
     spec = proto.normalizer_spec
     model = load_sentencepiece(proto.SerializeToString())
     marks = f"[{_ranges([i for i in range(sys.maxunicode + 1) if unicodedata.combining(chr(i))])}]"
-    steps = _plain_steps(spec, rules, marks) if plain else _exact_steps(model, spec, rules, marks)
+    make = _plain_steps if plain else _exact_steps
+    steps = make(model, spec, rules, marks)
     crosses = any(SPACE in piece.piece[1:] for piece in proto.pieces)
     if not crosses and rules.remove_space and model.normalize(f"a{SPACE} b") == f"{SPACE}a{SPACE}b":
         metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
@@ -234,12 +235,19 @@ def _text_steps(proto: Any, rules: Normalization, plain: bool) -> tuple[list[Ste
     return steps, [] if crosses else [split]
 
 
-def _plain_steps(spec: Any, rules: Normalization, marks: str) -> list[Step]:
+def _composes(model: SentencePieceProcessor) -> bool:
+    """Whether the model's normalization composes characters, as NFKC does; Precompiled replaces no sequences."""
+    return model.normalize("\u1112\u1161").strip(SPACE) == "하"
+
+
+def _plain_steps(model: SentencePieceProcessor, spec: Any, rules: Normalization, marks: str) -> list[Step]:
     """The normalization of characters by Unicode's own rules."""
     steps = [] if rules.keep_accents else [{"type": "NFKD"}, _replace(marks, "")]
     if rules.do_lower_case:
         steps.append({"type": "Lowercase"})
-    return steps + ([_precompiled(spec.precompiled_charsmap)] if spec.precompiled_charsmap else [])
+    if spec.precompiled_charsmap:
+        steps.append(_precompiled(spec.precompiled_charsmap))
+    return steps + [{"type": "NFC"}] * _composes(model)
 
 
 def _exact_steps(model: SentencePieceProcessor, spec: Any, rules: Normalization, marks: str) -> list[Step]:
@@ -255,8 +263,7 @@ def _exact_steps(model: SentencePieceProcessor, spec: Any, rules: Normalization,
     if spec.precompiled_charsmap:
         steps.append(_precompiled(spec.precompiled_charsmap))  # without effect here, but a reader needs it
     steps.append(remove_break)
-    if model.normalize("\u1112\u1161").strip(SPACE) == "하":
-        # Precompiled replaces no sequences of characters.
+    if _composes(model):
         if rules.keep_accents:
             # SentencePiece composes a character with the next mark, and neither sorts nor skips marks.
             steps += [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from albert_cli import cli
 from albert_tf.conversion.convert import convert
 from albert_tf.runtime.pretrained import load_pretrained
 from albert_tf.tasks.hub_names import OURS
@@ -207,3 +208,16 @@ def test_a_vocabulary_without_tokenizer_json(tmp_path, vocab_file):
     notes = convert(source, tmp_path / "made", "huggingface", write_more=add_onnx).notes
     assert "Transformers.js cannot encode texts, since there is no tokenizer.json" in notes
     assert Path(tmp_path / "made" / "onnx" / "model.onnx").exists()
+
+
+def test_flags_of_convert_for_other_formats(source, tmp_path, capsys):
+    for flags, message in (
+        (["--onnx", "--to=keras"], "--onnx needs --to=huggingface. Received --to=keras."),
+        (
+            ["--pooling=mean", "--to=tf1"],
+            "--pooling is for encoders, with --to=huggingface. Received --to=tf1.",
+        ),
+    ):
+        assert cli.main(["convert", str(source), str(tmp_path / "made"), *flags]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "made").exists()
