@@ -121,7 +121,10 @@ def prepare(name: str, settings: CollapseSettings) -> None:
             continue
         examples: list[Any] = read_examples(find_task(name), source["data_dir"], part, Problems())
         drawn = random.Random(0).sample(examples, min(most, len(examples)))
-        rows = [{"text_a": one.text_a, "text_b": one.text_b, "label": one.label} for one in drawn]
+        rows = [
+            {"text_a": one.text_a, "label": one.label} | ({"text_b": one.text_b} if one.text_b else {})
+            for one in drawn
+        ]
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
@@ -196,7 +199,6 @@ def of_library(settings: CollapseSettings, task: str, way: str, seed: int, budge
         "model": str(model_folder(settings, way)),
         "seed": seed,
         "seconds": budget,
-        "folder": str(folder),
     }
     python = getattr(settings, f"{way}_python")
     subprocess.run([python, "-m", "experiments.library_defaults", json.dumps(arguments)], check=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 _FOR_EVALUATION = 0.9  # the share of the processor time that is for training
 _TIMED_STEPS = 5
+_TEXTS = ("text_a", "text_b")
 
 
 def main(library: str, output: str, train: str, dev: str, **settings: Any) -> None:
@@ -33,44 +34,49 @@ def main(library: str, output: str, train: str, dev: str, **settings: Any) -> No
 
 
 def _transformers(
-    train: list[dict], dev: list[dict], labels: list[str], model: str, seed: int, seconds: float, folder: str
+    train: list[dict], dev: list[dict], labels: list[str], model: str, seed: int, seconds: float
 ) -> list[int]:
-    """With the Trainer: AdamW, 5e-5, linear decay, batches of 8."""
+    """With the Trainer's defaults: batches of 8, AdamW at 5e-5 without weight decay, linear decay, norm of 1."""
+    import torch
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
 
-    def rows(examples: list[dict]) -> list[dict]:
-        pairs = [[row["text_a"], row["text_b"]] if row["text_b"] else [row["text_a"]] for row in examples]
-        encoded = [dict(tokenizer(*pair, truncation=True, max_length=128)) for pair in pairs]
-        return [
-            {**one, "labels": labels.index(row["label"])} for one, row in zip(encoded, examples, strict=True)
-        ]
+    def inputs(examples: list[dict]):
+        columns = [[row[name] for row in examples] for name in _TEXTS if name in examples[0]]
+        return tokenizer(*columns, truncation=True, max_length=128, padding=True, return_tensors="pt")
 
-    def trainer(steps: int):
+    def train_for(steps: int):
         transformers.set_seed(seed)
         network = transformers.AutoModelForSequenceClassification.from_pretrained(
             model, num_labels=len(labels)
         )
-        arguments = transformers.TrainingArguments(
-            folder, max_steps=steps, seed=seed, report_to="none", save_strategy="no", disable_tqdm=True
-        )
-        collate = transformers.DataCollatorWithPadding(tokenizer)
-        return transformers.Trainer(
-            network, arguments, train_dataset=rows(train), data_collator=collate, processing_class=tokenizer
-        )
+        optimizer = torch.optim.AdamW(network.parameters(), 5e-5, weight_decay=0.0)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+        epochs = range(8 * steps // len(train) + 1)
+        order = [n for _ in epochs for n in torch.randperm(len(train)).tolist()][: 8 * steps]
+        network.train()
+        for first in range(0, len(order), 8):
+            rows = [train[number] for number in order[first : first + 8]]
+            numbers = torch.tensor([labels.index(row["label"]) for row in rows])
+            network(**inputs(rows), labels=numbers).loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+        return network.eval()
 
-    timed = trainer(_TIMED_STEPS)
     began = time.process_time()
-    timed.train()
+    train_for(_TIMED_STEPS)
     each = (time.process_time() - began) / _TIMED_STEPS
-    final = trainer(max(1, int((_FOR_EVALUATION * seconds - time.process_time()) / each)))
-    final.train()
-    return final.predict(rows(dev)).predictions.argmax(-1).tolist()
+    network = train_for(max(1, int((_FOR_EVALUATION * seconds - time.process_time()) / each)))
+    with torch.inference_mode():
+        batches = [inputs(dev[first : first + 32]) for first in range(0, len(dev), 32)]
+        return [number for batch in batches for number in network(**batch).logits.argmax(-1).tolist()]
 
 
 def _keras_hub(
-    train: list[dict], dev: list[dict], labels: list[str], model: str, seed: int, seconds: float, folder: str
+    train: list[dict], dev: list[dict], labels: list[str], model: str, seed: int, seconds: float
 ) -> list[int]:
     """With `fit`: Adam, 5e-5 without a schedule, batches of 32, its own tokenizer."""
     import keras
@@ -81,8 +87,8 @@ def _keras_hub(
             self.model.stop_training = time.process_time() > _FOR_EVALUATION * seconds
 
     def texts(examples: list[dict]):
-        columns = [[row[name] for row in examples] for name in ("text_a", "text_b")]
-        return tuple(columns) if examples[0]["text_b"] else columns[0]
+        columns = [[row[name] for row in examples] for name in _TEXTS if name in examples[0]]
+        return tuple(columns) if len(columns) > 1 else columns[0]
 
     keras.utils.set_random_seed(seed)
     network = keras_hub.models.AlbertTextClassifier.from_preset(model, num_classes=len(labels))
