@@ -71,7 +71,8 @@ def export_kinds() -> dict[str, ExportKind]:
         of_tasks[kind.export] = ExportKind(
             _build_task, kind.export_options, (*others, kind), task_function, kind.call
         )
-    return {**of_tasks, **_PRETRAINED}  # a sentence encoder is exported as a pretrained model
+    # A sentence encoder is exported as a pretrained model.
+    return {**_PRETRAINED, **of_tasks, **_PRETRAINED}
 
 
 def kind_for(task_kinds: Collection[Kind]) -> str:

@@ -139,7 +139,8 @@ class Pretrained:
           InputError: the model has no vocabulary, or its vectors cannot be computed here.
         """
         how = self.checked_vectors()
-        texts, outputs = as_texts(texts), self._outputs(len(texts))
+        texts = as_texts(texts)
+        outputs = self._outputs(len(texts))
 
         def vectors(batch):
             return {

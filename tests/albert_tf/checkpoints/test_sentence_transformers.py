@@ -93,11 +93,12 @@ def expected(pretrained, pooling, dense=None, normalize=False, longest=16):
 def test_vectors_of_a_folder_before_and_after_it_is_written(tmp_path, modules, package, how):
     theirs = write_modules(tmp_path / "theirs", *modules, package=package)
     (theirs / "sentence_bert_config.json").write_text('{"max_seq_length": 9, "do_lower_case": false}')
-    convert(theirs, tmp_path / "ours", "huggingface", verify=False)
-    for folder in (theirs, tmp_path / "ours"):
+    for to in ("huggingface", "keras"):
+        convert(theirs, tmp_path / to, to, verify=False)
+    for folder in (theirs, tmp_path / "huggingface", tmp_path / "keras"):
         loaded = load_pretrained(folder)
         np.testing.assert_allclose(loaded.embed(TEXTS), expected(loaded, *how, longest=9), atol=1e-5)
-    assert any("pooling" in note for note in convert(theirs, tmp_path / "keras", "keras", verify=False).notes)
+    assert any("pooling" in note for note in convert(theirs, tmp_path / "tf1", "tf1", verify=False).notes)
 
 
 @pytest.mark.parametrize(
