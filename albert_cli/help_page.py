@@ -22,8 +22,8 @@ _GROUPS: Mapping[str, str] = {
     "init_from_group0 resize_positions pooling vector_size normalize",
     "Optimization": "num_train_steps num_train_epochs train_batch_size learning_rate num_warmup_steps "
     "num_decay_steps start_warmup_step optimizer poly_power layer_decay ema_decay class_weights seed seeds "
-    "temperature symmetric dropout_pairs "
-    "early_stopping_patience spike_factor spike_intervals max_rollbacks",
+    "restarts search_steps temperature symmetric dropout_pairs early_stopping_patience spike_factor "
+    "spike_intervals max_rollbacks",
     "Evaluation": "eval_batch_size max_eval_steps max_answer_length n_best_size start_n_top end_n_top "
     "speed_sizes speed_workers",
     "Devices and memory": "mixed_precision gradient_accumulation_steps remat backend num_devices strategy tpu "

@@ -160,7 +160,7 @@ def test_commands(command, tmp_path, monkeypatch):
 
 
 def test_the_pages_have_examples():
-    assert len(SNIPPETS) == 6
+    assert len(SNIPPETS) == 8
     assert len([command for command in COMMANDS if command[0] == "albert"]) >= 20
 
 

@@ -37,7 +37,7 @@ CHECKED = {
     "openvino",
     "tf2onnx",
 }
-CHECKED |= {"torch", "transformers", "distributed"}
+CHECKED |= {"torch", "transformers", "sentence_transformers", "distributed"}
 # TensorFlow writes TensorBoard's files, and people open them; Windows has no tensorflow-text.
 UNIMPORTED = {"tensorboard", "tensorflow-text"}
 

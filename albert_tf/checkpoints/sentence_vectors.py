@@ -1,11 +1,14 @@
 """How the vector of a text follows from the vectors of its tokens."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from data_prep.errors import InputError
+
+if TYPE_CHECKING:  # --help does without NumPy
+    import numpy as np
 
 # sentence-transformers' names; "pooled" is the encoder's pooled output, which is not one of them.
 Pooling = Literal["mean", "cls", "max", "weightedmean", "pooled"]
