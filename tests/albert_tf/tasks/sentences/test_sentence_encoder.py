@@ -88,7 +88,7 @@ def test_from_pairs_to_an_export(model_file, tiny_config, tmp_path, capsys, stan
     run, common = tmp_path / "run", ["finetune", "--task=embedding", "--do_train", "--max_seq_length=16"]
     common += [f"--albert_config_file={tmp_path}/config.json", f"--vocab_file={model_file}"]
     train = [f"--train_file={tmp_path}/train.csv", f"--dev_file={tmp_path}/train.csv", "--do_eval"]
-    train += ["--num_train_steps=40", "--learning_rate=0.01", f"--output_dir={run}", "--vector_size=6"]
+    train += ["--num_train_steps=40", "--learning_rate=0.001", f"--output_dir={run}", "--vector_size=6"]
     assert cli.main([*common, *train, "--pooling=max", "--gradient_accumulation_steps=2", "--symmetric"]) == 0
     dev = json.loads((run / "results.json").read_text())["dev"]
     assert dev["score"] == dev["ndcg_at_10"] and dev["recall_at_10"]["median"] > 0.5
