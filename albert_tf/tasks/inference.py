@@ -24,7 +24,7 @@ class Inference:
 
     def __init__(self, model: keras.Model, devices: Devices | None = None):
         self.model, self._devices = model, devices or TensorFlowDevices(model.distribute_strategy)
-        self._forward: dict[frozenset[str], Callable] = {}
+        self._forward: dict[frozenset, Callable] = {}
         self._rows_of = self._devices.gathered(self._outputs, model)
 
     def __call__(self, batches: tf.data.Dataset) -> Iterator[dict[str, np.ndarray]]:
@@ -45,12 +45,12 @@ class Inference:
 
     def of_batch(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of a single batch, on one device."""
-        names = frozenset(batch)
-        if names not in self._forward:  # one graph for batches of any size and length, with or without labels
+        key = frozenset((name, array.ndim) for name, array in batch.items())
+        if key not in self._forward:  # one graph for batches of any size and length, with or without labels
             specs = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in batch.items()}
-            self._forward[names] = tf.function(self._outputs, autograph=False, input_signature=[specs])
+            self._forward[key] = tf.function(self._outputs, autograph=False, input_signature=[specs])
         tensors = {name: tf.constant(array) for name, array in batch.items()}
-        return {name: value.numpy() for name, value in self._forward[names](tensors).items()}
+        return {name: value.numpy() for name, value in self._forward[key](tensors).items()}
 
     def _outputs(self, batch):
         found = self.model(batch, training=False)

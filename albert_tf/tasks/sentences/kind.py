@@ -90,8 +90,13 @@ class Embedding(Kind):
         return f"all texts have about the same vector: their mean cosine is {mean @ mean:.4f}"
 
     def lines(self, examples, predictions, null_threshold):
-        for vectors in predictions.values:
-            yield {"vector": vectors.tolist()} if vectors.ndim == 1 else {"score": cosines([vectors])[0]}
+        for example, vectors in zip(predictions.examples, predictions.values, strict=True):
+            is_pair = len(example.texts) > 1
+            yield (
+                {"score": cosines([vectors])[0]}
+                if is_pair
+                else {"vector": np.atleast_2d(vectors)[0].tolist()}
+            )
 
     def keep(self, run, split, predictions, threshold):
         """Writes the cosines of pairs; of other texts nothing."""

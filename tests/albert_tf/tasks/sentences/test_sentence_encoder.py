@@ -104,9 +104,11 @@ def test_from_pairs_to_an_export(model_file, tiny_config, tmp_path, capsys, stan
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         vectors = lines if command == ["embed"] else [line["vector"] for line in lines]
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
-    standard_input(b"captain\tcaptain")
+    standard_input(b"captain\tcaptain\ncaptain")
     assert cli.main(["predict", f"--model_dir={run}"]) == 0
-    assert json.loads(capsys.readouterr().out)["score"] == pytest.approx(1, abs=1e-5)
+    pair, alone = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert pair["score"] == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(alone["vector"], expected[0], atol=1e-5)
 
     for to in ("huggingface", "keras"):
         assert cli.main(["convert", str(run), str(tmp_path / to), f"--to={to}"]) == 0
