@@ -192,7 +192,8 @@ def consumers(folder: Path, reference: Outputs, settings: IdentitySettings) -> I
         ("LiteRT", run_litert),
     ):
         yield Consumer(name, lambda rows, run=run: run(folder, reference))  # type: ignore[misc]
-    yield Consumer("transformers", peer("transformers", "huggingface"))
+    ties = "two segmentations have the same score"
+    yield Consumer("transformers", peer("transformers", "huggingface"), 0.998, ties)
     yield Consumer(
         "transformers, the folder for Transformers.js",
         peer("transformers", "onnx"),
@@ -200,7 +201,7 @@ def consumers(folder: Path, reference: Outputs, settings: IdentitySettings) -> I
         "AlbertTokenizer leaves Korean syllables in parts, drops vowel signs of Hindi, has no final sigma, and "
         "makes `` and '' quotation marks",
     )
-    yield Consumer("sentence-transformers", peer("sentence_transformers", "huggingface"))
+    yield Consumer("sentence-transformers", peer("sentence_transformers", "huggingface"), 0.998, ties)
     yield Consumer("KerasHub", peer("keras_hub", "kerashub"))
     yield Consumer(
         "Transformers.js",

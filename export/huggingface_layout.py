@@ -3,6 +3,7 @@
 Transformers.js and optimum load such a folder, and ONNX Runtime and OpenVINO the file in it.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,12 +60,14 @@ def write_onnx_folder(
     """Writes the layout without the weights of transformers; returns notes and the comparison of the outputs."""
     file = _file(quantize)
     kind = "encoder" if found.kind == "embedding" else found.kind
+    # A pretrained kind leaves out the head of a fine-tuned model.
+    stored = found.stored if found.finetuned else replace(found.stored, head=None)
     with replaced_folder(output) as aside:
-        portable = _function(found.build_model(), found.stored.head if found.finetuned else None, kind)
+        portable = _function(found.build_model(), stored.head, kind)
         notes = [
             *found.stored.notes,
-            *write_config(found.stored, aside),
-            *_for_javascript(found.stored, aside),
+            *write_config(stored, aside),
+            *_for_javascript(stored, aside),
         ]
         comparison = _write(portable, quantize, aside)
         if quantize != "none":
