@@ -84,8 +84,7 @@ def write_onnx_folder(
         )
         if usage.pipeline in ("fill-mask", "feature-extraction", "text-classification"):
             javascript = _JAVASCRIPT.format(task=usage.pipeline, text=text)
-            interface += f"\n\nIn JavaScript:\n\n```js{javascript}```"
-            usage = as_kind(Usage(usage.title, COMMAND, example, interface, "transformers.js"), found)
+            usage = replace(usage, interface=f"{interface}\n\nIn JavaScript:\n\n```js{javascript}```")
         check = comparison.describe("verified" if quantize == "none" else f"weights in {quantize}")
         write_card(aside, source, found.stored, usage, notes, check)
     return tuple(notes), comparison

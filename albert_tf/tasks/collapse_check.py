@@ -34,13 +34,16 @@ class CollapseCheck(keras.callbacks.Callback):
         self.seen = ""
         self._x, self._y, self._batch_size = x, y, batch_size
 
+    def set_model(self, model):
+        super().set_model(model)
+        preprocessor, classes = model._needed_preprocessor(), model.labels
+        examples = preprocessor.examples(self._x, self._y, classes)
+        self._split = preprocessor.split("dev", examples, classes)  # the arrays that every epoch takes
+
     def on_epoch_end(self, epoch, logs=None):
-        model = self.model
-        kind, preprocessor = find_kind(model.kind), model._needed_preprocessor()
-        examples = preprocessor.examples(self._x, self._y, model.labels)
-        split = preprocessor.split("dev", examples, model.labels)
-        rows = model._rows_of(split.features, self._batch_size, verbose=0)
-        self.seen = kind.collapse([split], [kind.predictions(split, rows, model)])
+        model, kind = self.model, find_kind(self.model.kind)
+        rows = model._rows_of(self._split.features, self._batch_size, verbose=0)
+        self.seen = kind.collapse([self._split], [kind.predictions(self._split, rows, model)])
         # Of an even number of each class, since those of the training data are not known here.
         of_guess = kind.loss_of_guess(model.labels)
         loss = (logs or {}).get("loss", 0.0)

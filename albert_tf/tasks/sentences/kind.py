@@ -10,7 +10,7 @@ from albert_tf.tasks.kind import Kind
 from albert_tf.tasks.prediction_files import read_numbers
 from albert_tf.tasks.probabilities import Probabilities
 from albert_tf.tasks.sentences.features import SentencePreprocessor
-from albert_tf.tasks.sentences.metrics import SELECTION, cosines, sentence_metrics, unit
+from albert_tf.tasks.sentences.metrics import SELECTION, cosines, score_metrics, sentence_metrics, unit
 from albert_tf.tasks.sentences.rows import SentenceExample, read_beir, sentence_examples
 
 _FEWEST, _SAME = 5, 0.999  # examples, and the mean cosine, of a model that tells no texts apart
@@ -110,10 +110,7 @@ class Embedding(Kind):
             )
 
     def score(self, task, predictions, labels, groups=(), classes=()):
-        from albert_tf.tasks.texts.metrics import number_metrics
-
-        found = number_metrics(predictions, labels)
-        return {SELECTION: found["spearman"], **found}
+        return score_metrics(predictions, labels)
 
     def read_predictions(self, task, path):
         return dict(read_numbers(path))

@@ -73,10 +73,7 @@ def sentence_metrics(examples: Sequence[SentenceExample], vectors: Sequence[np.n
     pairs = [example for example in examples if len(example.texts) > 1]
     labels: list[Any] = [example.label for example in examples]
     if pairs and None not in labels:
-        from albert_tf.tasks.texts.metrics import number_metrics
-
-        found = number_metrics(cosines(vectors), labels)
-        return {SELECTION: found["spearman"], **found}
+        return score_metrics(cosines(vectors), labels)
     arguments = (
         _searched(examples, vectors) if pairs else _judged(examples, vectors) or _classes(labels, vectors)
     )
@@ -84,6 +81,14 @@ def sentence_metrics(examples: Sequence[SentenceExample], vectors: Sequence[np.n
         return {}
     found = retrieval_metrics(*arguments)
     return {SELECTION: found["ndcg_at_10"], **found}
+
+
+def score_metrics(predictions: Sequence[float], labels: Sequence[float]) -> dict[str, float]:
+    """The correlations of predicted scores with the labels."""
+    from albert_tf.tasks.texts.metrics import number_metrics  # imports SciPy
+
+    found = number_metrics(predictions, labels)
+    return {SELECTION: found["spearman"], **found}
 
 
 def _judged(examples: Sequence[SentenceExample], vectors: Sequence[np.ndarray]) -> tuple:

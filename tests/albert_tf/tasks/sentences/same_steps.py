@@ -15,17 +15,9 @@ from albert_tf import AdamW, AlbertConfig, AlbertEncoder, SentenceEncoder
 from albert_tf.tasks.objective import TaskObjective
 from albert_tf.training.device_flags import DeviceFlags
 from albert_tf.training.devices import Devices, make_devices, started_backend
+from tests.albert_tf.pretraining.same_steps import CONFIG
 
 B, C, T = 8, 3, 7
-CONFIG = AlbertConfig(
-    vocab_size=50,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=12,
-)
 
 
 def batch(kind: str) -> dict[str, np.ndarray]:
