@@ -6,8 +6,9 @@ For example:
         --transformers_python=peers/bin/python --keras_hub_python=peers/bin/python
 
 Every run trains on the same 2,000 texts of a task, for about the same processor time with start and evaluation:
-that of the usual recipe here. With the search, a run here has a third of the steps, the search the others. A run
-has collapsed if its predictions of the dev set are nearly all one class (`albert_tf.tasks.collapse`).
+that of the usual recipe here. One process trains all seeds, so that its start counts little; with the search, each
+seed has a process, a third of the steps, and the search has the others. A run has collapsed if its predictions of
+the dev set are nearly all one class (`albert_tf.tasks.collapse`).
 
 A finished run is a file of the output; the same command goes on, and `--tasks`, `--ways`, `--first_seed` and
 `--seeds` choose a part. results.md has the table of all that is finished.
@@ -19,6 +20,7 @@ import random
 import shutil
 import statistics
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from albert_tf.tasks.reading import read_examples
 from albert_tf.tasks.task import find_task
 from benchmarks.processes import albert
 from benchmarks.report import markdown_table
-from data_prep.errors import check_among
+from data_prep.errors import InputError, check_among
 from data_prep.files import read_json_object, write_json, write_text
 from experiments.conditions import check_conditions
 from experiments.downstream import DownstreamSettings, data_of
@@ -77,17 +79,19 @@ class CollapseSettings:
 
 
 def main(settings: CollapseSettings) -> None:
-    """Runs what is missing; writes the table after each run."""
+    """Runs what is missing; writes the table after each process."""
     names = ("init_checkpoint", "examples", "dev_examples")
     check_conditions(settings.output, "collapsed_runs", {name: getattr(settings, name) for name in names})
-    for seed in range(settings.first_seed, settings.first_seed + settings.seeds):
-        for task in settings.tasks.split(","):
-            prepare(task, settings)
-            for way in settings.ways.split(","):
-                if not result_file(settings, task, way, seed).is_file():
-                    budget = measure(settings, task, "here", 0, None)["processor_seconds"]
-                    measure(settings, task, way, seed, budget)
-                    write_text(settings.output / "results.md", table(settings.output))
+    for task in settings.tasks.split(","):
+        prepare(task, settings)
+        for way in settings.ways.split(","):
+            seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
+            while seeds and result_file(settings, task, way, seeds[0]).is_file():
+                seeds = seeds[1:]
+            each = 1 if way == "search" else len(seeds) or 1
+            for first in range(0, len(seeds), each):
+                measure(settings, task, way, seeds[first : first + each])
+                write_text(settings.output / "results.md", table(settings.output))
     print((settings.output / "results.md").read_text())
 
 
@@ -129,47 +133,41 @@ def prepare(name: str, settings: CollapseSettings) -> None:
         write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def measure(
-    settings: CollapseSettings, task: str, way: str, seed: int, budget: float | None
-) -> dict[str, Any]:
-    """The results of a run, which is taken unless it is finished.
+def measure(settings: CollapseSettings, task: str, way: str, seeds: Sequence[int]) -> None:
+    """Trains with these seeds in one process and writes the result of each.
 
-    Args:
-      settings: the flags.
-      task: its name.
-      way: one of `WAYS`.
-      seed: the run's.
-      budget: its processor time, in seconds; needed for the other libraries.
+    Raises:
+      InputError: another library is to train for as long as the runs here, and there are none.
     """
-    path = result_file(settings, task, way, seed)
-    if path.is_file():
-        return read_json_object(path)
     if way in _FORMATS and not model_folder(settings, way).is_dir():
         albert("convert", settings.init_checkpoint, model_folder(settings, way), to=_FORMATS[way])
+    folder = settings.output / "unfinished" / f"{task}-{way}-{seeds[0]}"
+    shutil.rmtree(folder, ignore_errors=True)  # its processor time would be missing
     began = os.times()
-    if way in _FORMATS:
-        assert budget
-        predictions = of_library(settings, task, way, seed, budget)
-    else:
-        predictions = of_albert_tf(settings, task, way, seed)
+    train = of_library if way in _FORMATS else of_albert_tf
+    predictions = train(settings, task, way, seeds, folder)
     ended = os.times()
+    shutil.rmtree(folder)
     labels = [row["label"] for row in rows_of(settings, task, "dev")]
     found = find_task(task)
-    result = {
-        "score": found.kind.score(found, predictions, labels)[found.main_metric],
-        "collapsed": one_answer(list(zip(predictions, labels, strict=True))),
-        "processor_seconds": sum(ended[2:4]) - sum(began[2:4]),  # of processes that have ended
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, result)
-    return result
+    for seed, predicted in zip(seeds, predictions, strict=True):
+        path = result_file(settings, task, way, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        result = {
+            "score": found.kind.score(found, predicted, labels)[found.main_metric],
+            "collapsed": one_answer(list(zip(predicted, labels, strict=True))),
+            "processor_seconds": (sum(ended[2:4]) - sum(began[2:4]))
+            / len(seeds),  # of processes that have ended
+        }
+        write_json(path, result)
 
 
-def of_albert_tf(settings: CollapseSettings, task: str, way: str, seed: int) -> list[str]:
-    """The predictions after `albert finetune`; its folder is deleted."""
+def of_albert_tf(
+    settings: CollapseSettings, task: str, way: str, seeds: Sequence[int], folder: Path
+) -> list[list[str]]:
+    """The predictions of each seed after `albert finetune`."""
     files = {f"{part}_file": data_file(settings, task, part) for part in ("train", "dev")}
     steps = _EPOCHS * -(-len(rows_of(settings, task, "train")) // _BATCH)
-    run = settings.output / "unfinished" / f"{task}-{way}-{seed}"
     albert(
         "finetune",
         "--do_train",
@@ -177,34 +175,38 @@ def of_albert_tf(settings: CollapseSettings, task: str, way: str, seed: int) -> 
         task="classification",
         **files,
         init_checkpoint=settings.init_checkpoint,
-        output_dir=run,
-        seed=seed,
+        output_dir=folder,
+        seed=seeds[0],
+        seeds=len(seeds),
         num_train_steps=steps // 3 if way == "search" else steps,
         learning_rate="search" if way == "search" else None,
         train_batch_size=_BATCH,
     )
-    lines = (run / f"seed_{seed}" / "dev_predictions.tsv").read_text().splitlines()[1:]
-    shutil.rmtree(run)
-    return [line.split("\t")[1] for line in lines]
+    files_of_seeds = [folder / f"seed_{seed}" / "dev_predictions.tsv" for seed in seeds]
+    return [[line.split("\t")[1] for line in path.read_text().splitlines()[1:]] for path in files_of_seeds]
 
 
-def of_library(settings: CollapseSettings, task: str, way: str, seed: int, budget: float) -> list[str]:
-    """The predictions of a model that another library trains for as much processor time."""
-    folder = settings.output / "unfinished" / f"{task}-{way}-{seed}"
-    folder.mkdir(parents=True, exist_ok=True)
+def of_library(
+    settings: CollapseSettings, task: str, way: str, seeds: Sequence[int], folder: Path
+) -> list[list[str]]:
+    """The predictions of the models that another library trains, each for as much processor time as here."""
+    here = [read_json_object(path) for path in (settings.output / "runs" / task / "here").glob("*.json")]
+    if not here:
+        raise InputError(
+            f"--ways={way} trains for as long as the way here, which has no run of {task}; run it first."
+        )
+    folder.mkdir(parents=True)
     arguments = {
         "library": way,
         "output": str(folder / "predictions.json"),
         **{part: str(data_file(settings, task, part)) for part in ("train", "dev")},
         "model": str(model_folder(settings, way)),
-        "seed": seed,
-        "seconds": budget,
+        "seeds": list(seeds),
+        "seconds": statistics.median(run["processor_seconds"] for run in here),
     }
     python = getattr(settings, f"{way}_python")
     subprocess.run([python, "-m", "experiments.library_defaults", json.dumps(arguments)], check=True)
-    predictions = read_json_object(folder / "predictions.json")["predictions"]
-    shutil.rmtree(folder)
-    return predictions
+    return read_json_object(folder / "predictions.json")["predictions"]
 
 
 def table(output: Path) -> str:

@@ -1,7 +1,7 @@
 """Fine-tunes a classifier as the documentation of transformers or of KerasHub begins: all settings are defaults.
 
-Only the number of steps follows from the processor time that is given. Run by `experiments.collapsed_runs` in a
-Python that has the library:
+Only the number of steps follows from the processor time that is given, which the seeds share. Run by
+`experiments.collapsed_runs` in a Python that has the library:
 
     python -m experiments.library_defaults '{"library": "transformers", "model": "hf", ...}'
 """
@@ -9,33 +9,38 @@ Python that has the library:
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_FOR_EVALUATION = 0.9  # the share of the processor time that is for training
+_FOR_TRAINING = 0.9  # the share of the processor time; the rest is for evaluation
 _TIMED_STEPS = 5
 _TEXTS = ("text_a", "text_b")
 
 
 def main(library: str, output: str, train: str, dev: str, **settings: Any) -> None:
-    """Trains and writes the predicted label of each row of the dev set as JSON."""
+    """Trains with each seed and writes the predicted labels of the dev set's rows as JSON, a list a seed."""
     rows = {
         name: [json.loads(line) for line in Path(file).read_text().splitlines()]
         for name, file in (("train", train), ("dev", dev))
     }
     labels = sorted({row["label"] for row in rows["train"]})
     predict = {"transformers": _transformers, "keras_hub": _keras_hub}[library]
-    predicted = predict(rows["train"], rows["dev"], labels, **settings)
-    found = {
-        "predictions": [labels[number] for number in predicted],
-        "processor_seconds": time.process_time(),
-    }
-    Path(output).write_text(json.dumps(found))
+    found = [
+        [labels[number] for number in predicted]
+        for predicted in predict(rows["train"], rows["dev"], labels, **settings)
+    ]
+    Path(output).write_text(json.dumps({"predictions": found}))
+
+
+def _share(seconds: float, seeds: list[int]) -> float:
+    """The processor time that each seed has for training after what was needed so far."""
+    return _FOR_TRAINING * seconds - time.process_time() / len(seeds)
 
 
 def _transformers(
-    train: list[dict], dev: list[dict], labels: list[str], model: str, seed: int, seconds: float
-) -> list[int]:
+    train: list[dict], dev: list[dict], labels: list[str], model: str, seeds: list[int], seconds: float
+) -> Iterator[list[int]]:
     """With the Trainer's defaults: batches of 8, AdamW at 5e-5 without weight decay, linear decay, norm of 1."""
     import torch
     import transformers
@@ -46,7 +51,7 @@ def _transformers(
         columns = [[row[name] for row in examples] for name in _TEXTS if name in examples[0]]
         return tokenizer(*columns, truncation=True, max_length=128, padding=True, return_tensors="pt")
 
-    def train_for(steps: int):
+    def train_for(steps: int, seed: int):
         transformers.set_seed(seed)
         network = transformers.AutoModelForSequenceClassification.from_pretrained(
             model, num_labels=len(labels)
@@ -67,35 +72,45 @@ def _transformers(
         return network.eval()
 
     began = time.process_time()
-    train_for(_TIMED_STEPS)
+    train_for(_TIMED_STEPS, seeds[0])
     each = (time.process_time() - began) / _TIMED_STEPS
-    network = train_for(max(1, int((_FOR_EVALUATION * seconds - time.process_time()) / each)))
-    with torch.inference_mode():
-        batches = [inputs(dev[first : first + 32]) for first in range(0, len(dev), 32)]
-        return [number for batch in batches for number in network(**batch).logits.argmax(-1).tolist()]
+    share = _share(seconds, seeds)
+    for seed in seeds:
+        network = train_for(max(1, int(share / each)), seed)
+        with torch.inference_mode():
+            batches = [inputs(dev[first : first + 32]) for first in range(0, len(dev), 32)]
+            yield [number for batch in batches for number in network(**batch).logits.argmax(-1).tolist()]
 
 
 def _keras_hub(
-    train: list[dict], dev: list[dict], labels: list[str], model: str, seed: int, seconds: float
-) -> list[int]:
+    train: list[dict], dev: list[dict], labels: list[str], model: str, seeds: list[int], seconds: float
+) -> Iterator[list[int]]:
     """With `fit`: Adam, 5e-5 without a schedule, batches of 32, its own tokenizer."""
     import keras
     import keras_hub
 
-    class Stop(keras.callbacks.Callback):
+    class StopAt(keras.callbacks.Callback):
+        def __init__(self, end: float):
+            super().__init__()
+            self._end = end
+
         def on_train_batch_end(self, batch, logs=None):
-            self.model.stop_training = time.process_time() > _FOR_EVALUATION * seconds
+            self.model.stop_training = time.process_time() > self._end
 
     def texts(examples: list[dict]):
         columns = [[row[name] for row in examples] for name in _TEXTS if name in examples[0]]
         return tuple(columns) if len(columns) > 1 else columns[0]
 
-    keras.utils.set_random_seed(seed)
-    network = keras_hub.models.AlbertTextClassifier.from_preset(model, num_classes=len(labels))
-    network.preprocessor.sequence_length = 128
     numbers = [labels.index(row["label"]) for row in train]
-    network.fit(texts(train), numbers, epochs=1000, verbose=0, callbacks=[Stop()])
-    return network.predict(texts(dev), verbose=0).argmax(-1).tolist()
+    share = _share(seconds, seeds)
+    for seed in seeds:
+        end = time.process_time() + share
+        keras.utils.set_random_seed(seed)
+        network = keras_hub.models.AlbertTextClassifier.from_preset(model, num_classes=len(labels))
+        network.preprocessor.sequence_length = 128
+        network.fit(texts(train), numbers, epochs=1000, verbose=0, callbacks=[StopAt(end)])
+        yield network.predict(texts(dev), verbose=0).argmax(-1).tolist()
+        keras.backend.clear_session()
 
 
 if __name__ == "__main__":

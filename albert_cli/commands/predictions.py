@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from albert_tf.tasks.problems import Problems
 
 # What an ensemble reads of a run, as `fetched` takes it.
-_KEPT = ("*settings.json", "*_probabilities.jsonl", "*_nbest_predictions.json", "*_null_odds.json")
+_KEPT = (
+    "*settings.json",
+    "*results.json",
+    "*_probabilities.jsonl",
+    "*_nbest_predictions.json",
+    "*_null_odds.json",
+)
 
 
 def predict(
@@ -280,8 +286,8 @@ def ensemble(
       albert ensemble runs/rte hf://OWNER/NAME --data_dir=glue
 
     Args:
-      runs: output folders of `albert finetune`, where a folder with several seeds stands for all of them; and
-        other fine-tuned models, as for `albert predict`, which predict --split now.
+      runs: output folders of `albert finetune`, where a folder with several seeds stands for those that have not
+        failed; and other fine-tuned models, as for `albert predict`, which predict --split now.
       task: task that the models were trained on. Default: that of the runs.
       split: "dev" measures the ensemble; "test" only writes its predictions.
       data_dir: folder or file of the task, for models that have no predictions yet. Default: the data that a run

@@ -78,7 +78,8 @@ def _finetune(flags: FinetuningFlags, place: RunPlace) -> dict[str, Any]:
         trials: list[Trial] = []
         if flags.searches:
             plan, trials = search_learning_rate(
-                plan, lambda trial: Finetuning(trial, initial, devices, preemption, place).try_once()
+                plan,
+                lambda trial: Finetuning(trial, initial, devices, preemption, place, warns=False).try_once(),
             )
             _check_folders(plan, place)
         finetuning = Finetuning(plan, initial, devices, preemption, place)
@@ -135,10 +136,22 @@ class Finetuning:
         devices: Devices,
         preemption: Preemption,
         place: RunPlace,
+        *,
+        warns: bool = True,
     ):
+        """Says what will be done.
+
+        Args:
+          plan: of the run.
+          initial: the encoder to start from.
+          devices: share every batch.
+          preemption: asked between steps whether to save and stop.
+          place: where the run is kept.
+          warns: say it if an evaluation shows that the model learns nothing.
+        """
         self._plan, self._initial, self._devices = plan, initial, devices
         self._preemption, self._place = preemption, place
-        self._writes, self._warns = devices.is_chief, True
+        self._writes, self._warns = devices.is_chief, warns
         if plan.do_train:
             say_on_stderr(str(plan))
 
@@ -152,7 +165,6 @@ class Finetuning:
         if len(self._plan.seed_numbers) > 1:
             say_on_stderr(f"seed {seed}")
         while True:
-            self._warns = True
             left = self._plan.restarts - len(folder.failures) if self._plan.do_train else 0
             results = self._attempt(folder, seed, raises=left <= 0)
             if "failed" not in results:
@@ -167,7 +179,6 @@ class Finetuning:
         """The results of the only seed, of which no model is kept; a training that is finished is not repeated."""
         (seed,) = self._plan.seed_numbers
         folder = SeedFolder.of(self._plan.folder, seed)
-        self._warns = False  # the table of the search says it
         _check_folders(self._plan, self._place)
         is_done = (folder.path / RESULTS_FILE).exists()
         check_agreement(self._devices, int(is_done), _NOT_SHARED.format(folder.path))
@@ -213,11 +224,13 @@ class Finetuning:
         if self._writes:
             folder.create(plan, plan.preprocessor.vocabulary, plan.data.examples_sha256)
         inference = Inference(model, self._devices)
+        warns = self._warns
 
         def evaluate(step: int) -> dict[str, float]:
+            nonlocal warns
             metrics, predictions = self._evaluate("dev", inference, step, choose_thresholds=True)
-            if self._warns and step > plan.num_warmup_steps and (seen := self._collapse(predictions)):
-                self._warns = False
+            if warns and step > plan.num_warmup_steps and (seen := self._collapse(predictions)):
+                warns = False
                 say_on_stderr(f"warning: dev at step {step}: {seen}; {_ADVICE}")
             return {f"eval_{name}": value for name, value in metrics.items()}
 

@@ -120,7 +120,7 @@ def trial_plan(plan: FinetuningPlan, rate: float, number: int, steps: int) -> Fi
         learning_rate=rate,
         num_train_steps=steps,
         num_warmup_steps=round(plan.num_warmup_steps * steps / plan.num_train_steps),
-        save_checkpoints_steps=min(plan.save_checkpoints_steps, steps),
+        save_checkpoints_steps=steps,  # one evaluation: the rate has decayed to 0 only then
         data=dataclasses.replace(plan.data, splits=splits),
         do_predict=False,
         log_to=None,

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from albert_tf.checkpoints.run_files import RESULTS_FILE
+from albert_tf.checkpoints.stored import read_optional_json
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.kind import Kind, Task
 from albert_tf.tasks.problems import Problems
@@ -37,8 +39,8 @@ def report_runs(
 
     Args:
       task: the task they were trained on.
-      runs: their folders; a folder of seed_0, seed_1, ... stands for all of these. Also other fine-tuned models,
-        which `predict` takes.
+      runs: their folders; a folder of seed_0, seed_1, ... stands for all of these that have not failed. Also other
+        fine-tuned models, which `predict` takes.
       role: "dev", or "test" to write predictions.
       predict: returns the predictions of a model for each split, for members without any.
       copies: the folders on this machine with the predictions of runs at addresses.
@@ -113,7 +115,8 @@ def _members(
     def name(each: Path) -> str:
         return str(each) if folder == Path(run) else str(each).replace(str(folder), str(run))
 
-    seeds = sorted(folder.glob("seed_*"), key=lambda path: (len(path.name), path.name))
+    found = sorted(folder.glob("seed_*"), key=lambda path: (len(path.name), path.name))
+    seeds = [seed for seed in found if "failed" not in read_optional_json(seed / RESULTS_FILE)] or found
     folders = [folder] if kind.kept_file(folder, splits[0]).exists() else seeds
     if any(kind.kept_file(each, splits[0]).exists() for each in folders):
         return {name(each): [kind.read_kept(each, split) for split in splits] for each in folders}

@@ -89,7 +89,7 @@ def test_a_plan_has_the_usual_rate_and_its_trials_a_whole_schedule():
     assert plan.learning_rate == 2e-5
     trial = trial_plan(plan, 1e-5, 2, 50)
     assert (trial.learning_rate, trial.num_train_steps, trial.num_warmup_steps) == (1e-5, 50, 5)
-    assert (trial.seed, list(trial.seed_numbers), trial.save_checkpoints_steps) == (6, [6], 10)
+    assert (trial.seed, list(trial.seed_numbers), trial.save_checkpoints_steps) == (6, [6], 50)
     assert trial.folder == plan.folder / "search" / "round_2" / "rate_1e-05"
     assert set(trial.data.splits) == {"train", "dev"}
 

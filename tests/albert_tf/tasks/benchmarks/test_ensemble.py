@@ -185,6 +185,18 @@ def test_seeds_and_folders(capfd, seeds):
     assert list(ensemble(capfd, names[1], "--task=rte")[1]["members"]) == names[1:2]
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_failed_seeds_are_left_out_unless_named(capfd, seeds, scheme):
+    (seeds / "seed_0" / "results.json").write_text('{"failed": "training diverged"}')
+    run = f"{scheme}{seeds}"
+    names = [f"{run}/seed_{i}" for i in range(3)]
+    assert list(ensemble(capfd, run, "--task=rte")[1]["members"]) == names[1:]
+    assert list(ensemble(capfd, *names, "--task=rte")[1]["members"]) == names
+    for i in (1, 2):
+        (seeds / f"seed_{i}" / "results.json").write_text('{"failed": "training diverged"}')
+    assert list(ensemble(capfd, run, "--task=rte")[1]["members"]) == names
+
+
 def test_runs_at_addresses(capfd, seeds, tmp_path):
     """Their predictions are read; a run without any is named in full."""
     url = f"file://{seeds}"
