@@ -134,10 +134,11 @@ def test_runs_that_collapsed_are_counted(tmp_path, monkeypatch, capsys):
         (folder / f"{part}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
     trained = []
 
-    def of_albert_tf(settings, task, way, seed):
-        trained.append((task, way, seed))
+    def of_albert_tf(settings, task, way, seeds, folder):
+        folder.mkdir(parents=True)
+        trained.append((task, way, *seeds))
         labels = [row["label"] for row in collapsed_runs.rows_of(settings, task, "dev")]
-        return labels if seed else ["1"] * len(labels)
+        return [labels if seed else ["1"] * len(labels) for seed in seeds]
 
     monkeypatch.setattr(collapsed_runs, "of_albert_tf", of_albert_tf)
     settings = CollapseSettings(
@@ -145,11 +146,13 @@ def test_runs_that_collapsed_are_counted(tmp_path, monkeypatch, capsys):
     )
     for _ in range(2):
         collapsed_runs.main(settings)
-    assert trained == [("sst-2", way, seed) for seed in (0, 1) for way in ("here", "search")]
+    assert trained == [("sst-2", "here", 0, 1), ("sst-2", "search", 0), ("sst-2", "search", 1)]
     assert len(collapsed_runs.rows_of(settings, "sst-2", "train")) == 30
     assert "| sst-2 | here | 2 | 50% | 0.750 | 0.500 | 0 |" in capsys.readouterr().out
     with pytest.raises(InputError, match="holds results with --examples of 30"):
         collapsed_runs.main(dataclasses.replace(settings, examples=31))
+    collapsed_runs.main(dataclasses.replace(settings, seeds=3))
+    assert trained[3:] == [("sst-2", "here", 2), ("sst-2", "search", 2)]
 
 
 def test_tasks_that_were_measured_keep_their_rows(tmp_path, monkeypatch, capsys):
