@@ -141,8 +141,8 @@ class AlbertModel(keras.Model):
             store[_DROPOUT_STATE] = seeds.state.numpy()
 
     def load_own_variables(self, store):
-        if _DROPOUT_STATE in store.keys():  # noqa: SIM118  an HDF5 group of Keras' own; not in older files
-            seeds: Any = self.seeds
+        seeds: Any = getattr(self, "seeds", None)
+        if seeds is not None:
             seeds.state.assign(store[_DROPOUT_STATE])
 
     def save_weights(self, filepath, overwrite=True, **kwargs):

@@ -442,8 +442,7 @@ class TaskModel(StringModel):
         if config["preprocessor"]:  # in place: Keras prints the configuration if anything of it is refused
             stored = config["preprocessor"]["config"]
             stored["content"] = VocabularyContent(stored["content"])
-        # Files from before an encoder stored its own dtype have only the task model's.
-        encoder = AlbertEncoder.from_config({"dtype": config["dtype"], **config["encoder"]})
+        encoder = AlbertEncoder.from_config(config["encoder"])
         preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
         return {**config, "encoder": encoder, "preprocessor": preprocessor}
 

@@ -158,21 +158,27 @@ def test_figure_1_of_seeds(pretraining_files, tmp_path):
 
 
 @pytest.mark.very_slow
-def test_speeds_are_kept_and_measured_with_workers(tiny_config, tmp_path, monkeypatch):
+def test_speeds_of_workers(tiny_config, tmp_path, monkeypatch):
     monkeypatch.setattr(speed, "_ROUNDS", 1)
-    configs = {"bert-large": tiny_config, "shared": tiny_config}
     step = speed.StepSettings(B=2, T=9, dtype="float32")
-    alone = speed.measure_speeds(configs, "bert-large", step, tmp_path, (1,))
-    assert alone == {1: {"bert-large": [1.0], "shared": alone[1]["shared"]}}
-    first = json.loads((tmp_path / "speed.json").read_text())["seconds"]
-    both = speed.measure_speeds(configs, "bert-large", step, tmp_path, (1, 2))
+    found = speed.measure_speeds({"bert-large": tiny_config}, "bert-large", step, tmp_path, (1, 2))
     seconds = json.loads((tmp_path / "speed.json").read_text())["seconds"]
-    assert seconds["1"] == first["1"]
-    (base,), (own,) = seconds["1"]["bert-large"], seconds["2"]["shared"]
-    assert both[2]["shared"] == [2 * base / own]
+    (one,), (two,) = seconds["1"]["bert-large"], seconds["2"]["bert-large"]
+    assert found == {1: {"bert-large": [1.0]}, 2: {"bert-large": [2 * one / two]}}
     short = dataclasses.replace(tiny_config, max_position_embeddings=8)
     with pytest.raises(InputError, match="could not be measured.*short.log"):
-        speed.measure_speeds({**configs, "short": short}, "bert-large", step, tmp_path, (1,))
+        speed.measure_speeds({"short": short}, "short", step, tmp_path, (1,))
+
+
+def test_measured_speeds_are_kept(tiny_config, tmp_path, monkeypatch):
+    seconds = iter([8.0, 2.0, 4.0, None])
+    monkeypatch.setattr(speed, "_ROUNDS", 1)
+    monkeypatch.setattr(speed, "_seconds_per_step", lambda *arguments: next(seconds))
+    configs, step = {"bert-large": tiny_config, "shared": tiny_config}, speed.StepSettings(2, 9, "float32")
+    expected = {1: {"bert-large": [1.0], "shared": [4.0]}}
+    assert speed.measure_speeds(configs, "bert-large", step, tmp_path, (1,)) == expected
+    more = speed.measure_speeds(configs, "bert-large", step, tmp_path, (1, 2))
+    assert more == {**expected, 2: {"bert-large": [2 * 8 / 4]}}  # two workers cannot train the other one
 
 
 def test_a_row_is_about_one_checkpoint(tmp_path, commands):
