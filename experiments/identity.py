@@ -197,12 +197,17 @@ def consumers(folder: Path, reference: Outputs, settings: IdentitySettings) -> I
     yield Consumer(
         "transformers, the folder for Transformers.js",
         peer("transformers", "onnx"),
-        0.8,
+        0.7,
         "AlbertTokenizer leaves Korean syllables in parts, drops vowel signs of Hindi, has no final sigma, and "
         "makes `` and '' quotation marks",
     )
     yield Consumer("sentence-transformers", peer("sentence_transformers", "huggingface"), 0.998, ties)
-    yield Consumer("KerasHub", peer("keras_hub", "kerashub"))
+    yield Consumer(
+        "KerasHub",
+        peer("keras_hub", "kerashub"),
+        0.2,
+        "it does not lower-case, strip accents or replace quotes",
+    )
     yield Consumer(
         "Transformers.js",
         lambda rows: run_javascript(settings.transformers_js, folder / "onnx", rows),

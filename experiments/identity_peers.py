@@ -62,7 +62,7 @@ def keras_hub(folder, rows):
     preprocess = models.AlbertTextClassifierPreprocessor(tokenizer, sequence_length=LENGTH)
     model = models.AlbertBackbone.from_preset(folder)
     for batch in batches(rows):
-        inputs = preprocess(tuple(columns(batch)) if len(batch[0]) > 1 else columns(batch)[0])
+        inputs = preprocess(tuple(columns(batch)), y=None)  # two columns alone would be texts and labels
         tokens = np.asarray(model.predict_on_batch(inputs)["sequence_output"])
         arrays = {name: np.asarray(array) for name, array in inputs.items()}
         yield arrays["token_ids"], arrays["segment_ids"], arrays["padding_mask"].astype(int), tokens

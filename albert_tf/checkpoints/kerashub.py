@@ -238,9 +238,13 @@ def _write_tokenizer(stored: StoredModel, folder: Path) -> list[str]:
     file.write_bytes(vocabulary.content)
     write_normalization(file, vocabulary.normalization)  # for this library; KerasHub has no place for it
     write_json(folder / "tokenizer.json", _tokenizer())
-    if vocabulary.normalization.do_lower_case:
-        return ["KerasHub's AlbertTokenizer does not lower-case: give it texts in lower case"]
-    return []
+    rules = vocabulary.normalization
+    form = ["in lower case"] * rules.do_lower_case + ["without accents"] * (not rules.keep_accents)
+    if not form:
+        return []
+    return [
+        f"KerasHub's AlbertTokenizer does not change texts as ours does: give it texts {' and '.join(form)}"
+    ]
 
 
 def _serialized(module: str, class_name: str, config: dict[str, Any]) -> dict[str, Any]:
