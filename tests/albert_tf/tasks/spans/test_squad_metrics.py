@@ -73,9 +73,11 @@ def test_the_official_names():
     assert evaluate_squad1({"1": ("Denver",)}, {"1": "the denver."}) == {"exact_match": 100.0, "f1": 100.0}
 
 
-def test_infinity_leaves_predictions_as_they_are():
+def test_thresholds():
+    """By default 1, as in the official script; infinity leaves predictions as they are."""
     answers = {"1": ("Denver",)}
-    assert evaluate_squad2(answers, {"1": "Denver"}, {"1": 7.0})["exact"] == 0.0
+    for odds, exact in ((0.9, 100.0), (1.1, 0.0)):
+        assert evaluate_squad2(answers, {"1": "Denver"}, {"1": odds})["exact"] == exact
     assert evaluate_squad2(answers, {"1": "Denver"}, {"1": 7.0}, na_prob_thresh=math.inf)["exact"] == 100.0
 
 
