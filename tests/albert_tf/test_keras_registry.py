@@ -58,7 +58,7 @@ def test_no_message_prints_a_vocabulary(files, model_file):
     assert content not in str(config)
     assert TextClassifier.from_config(config).get_config() == config
     serialized = keras.saving.serialize_keras_object(CASES["text"].build(model_file))
-    serialized["config"]["encoder"] = 5
+    serialized["config"]["encoder"]["frozen"] = 5
     serialized["config"]["preprocessor"]["config"]["content"] = str(content)
     with pytest.raises(TypeError, match="could not be deserialized") as error:
         keras.saving.deserialize_keras_object(serialized)
