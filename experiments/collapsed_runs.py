@@ -142,11 +142,11 @@ def measure(settings: CollapseSettings, task: str, way: str, seeds: Sequence[int
     if way in _FORMATS and not model_folder(settings, way).is_dir():
         albert("convert", settings.init_checkpoint, model_folder(settings, way), to=_FORMATS[way])
     folder = settings.output / "unfinished" / f"{task}-{way}-{seeds[0]}"
-    shutil.rmtree(folder, ignore_errors=True)  # its processor time would be missing
+    shutil.rmtree(folder, ignore_errors=True)  # of a killed process, whose time is not known
     began = os.times()
     train = of_library if way in _FORMATS else of_albert_tf
     predictions = train(settings, task, way, seeds, folder)
-    ended = os.times()
+    seconds = sum(os.times()[2:4]) - sum(began[2:4])  # of processes that have ended
     shutil.rmtree(folder)
     labels = [row["label"] for row in rows_of(settings, task, "dev")]
     found = find_task(task)
@@ -156,8 +156,7 @@ def measure(settings: CollapseSettings, task: str, way: str, seeds: Sequence[int
         result = {
             "score": found.kind.score(found, predicted, labels)[found.main_metric],
             "collapsed": one_answer(list(zip(predicted, labels, strict=True))),
-            "processor_seconds": (sum(ended[2:4]) - sum(began[2:4]))
-            / len(seeds),  # of processes that have ended
+            "processor_seconds": seconds / len(seeds),
         }
         write_json(path, result)
 
