@@ -7,7 +7,8 @@ For example:
 
 Every run trains on the same 2,000 texts of a task, for about the same processor time with start and evaluation:
 that of the usual recipe here. One process trains all seeds, so that its start counts little; with the search, each
-seed has a process, a third of the steps, and the search has the others. A run has collapsed if its predictions of
+seed has a process, a third of the steps, and the search has the others. Each run is evaluated once, at its end, so
+that the dev set chooses no checkpoint; it chooses the rate of the search. A run has collapsed if its predictions of
 the dev set are nearly all one class (`albert_tf.tasks.collapse`).
 
 A finished run is a file of the output; the same command goes on, and `--tasks`, `--ways`, `--first_seed` and
@@ -35,7 +36,7 @@ from benchmarks.report import markdown_table
 from data_prep.errors import InputError, check_among
 from data_prep.files import read_json_object, write_json, write_text
 from experiments.conditions import check_conditions
-from experiments.downstream import DownstreamSettings, data_of
+from experiments.downstream import AT_THE_END, DownstreamSettings, data_of
 
 TASKS = ("sst-2", "cola", "mrpc", "rte", "qnli")
 WAYS = ("here", "search", "transformers", "keras_hub")
@@ -180,6 +181,7 @@ def of_albert_tf(
         num_train_steps=steps // 3 if way == "search" else steps,
         learning_rate="search" if way == "search" else None,
         train_batch_size=_BATCH,
+        save_checkpoints_steps=AT_THE_END,
     )
     files_of_seeds = [folder / f"seed_{seed}" / "dev_predictions.tsv" for seed in seeds]
     return [[line.split("\t")[1] for line in path.read_text().splitlines()[1:]] for path in files_of_seeds]

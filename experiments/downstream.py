@@ -56,7 +56,7 @@ TASKS = {
     "race": (4, 1e-4),
 }
 _LONG_TASKS = ("race",)  # with --long_seq_length
-_AT_THE_END = 10**9  # --save_checkpoints_steps: evaluated once, when training ends
+AT_THE_END = 10**9  # --save_checkpoints_steps: evaluated once, when training ends
 _DEV_SHARE = 0.2  # of a development set that is split
 
 
@@ -183,7 +183,7 @@ def measure(name: str, source: dict[str, str], settings: DownstreamSettings) -> 
         resize_positions=True if is_long else None,
         dropout=0.1,
         mixed_precision=settings.mixed_precision,
-        save_checkpoints_steps=_AT_THE_END,
+        save_checkpoints_steps=AT_THE_END,
         seeds=settings.seeds,
         **flags,
     )
