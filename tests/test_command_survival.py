@@ -1,5 +1,6 @@
 """Every command that writes, interrupted, run twice at once, on bad disks and with few descriptors."""
 
+import itertools
 import os
 import random
 import signal
@@ -161,8 +162,9 @@ def assert_complete(name: str, inputs: Inputs, output: Path, finished: dict[str,
     assert files(output, hidden=False) == finished[name].files
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("name", "number"), zip(COMMANDS, itertools.cycle([signal.SIGTERM, signal.SIGKILL]), strict=False)
+)
 def test_signal_at_a_random_moment(name, number, inputs, finished, tmp_path):
     share = random.Random(f"{name} {number}").uniform(0.1, 0.9)
     with Program(program(name, inputs, tmp_path)) as process:
@@ -177,8 +179,13 @@ def test_signal_at_a_random_moment(name, number, inputs, finished, tmp_path):
     assert_complete(name, inputs, tmp_path, finished)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("options", ["size=4k", "ro"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, "size=4k") for name in COMMANDS),
+        *((name, "ro") for name in ("prepare", "pretrain", "convert")),
+    ],
+)
 def test_a_disk_that_is_full_or_read_only(name, options, inputs, tmp_path):
     with mounted_disk(tmp_path, options):
         (result,) = run_together([program(name, inputs, tmp_path)], [{}], timeout=240)

@@ -212,9 +212,9 @@ def test_jax_backend_equals_tensorflow(name, in_processes, expected):
 
 @pytest.mark.very_slow
 @pytest.mark.xla
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.has_fixed_shapes])
+@pytest.mark.parametrize("name", [name for name, case in MODELS.items() if case.has_fixed_shapes])
 def test_xla(name, expected):
-    case = CASES[name]
+    case = MODELS[name]
     layer = case.build()
     found = named_results(name, *tf.function(lambda: case.results(layer), jit_compile=True)())
     assert_near(found, expected, name)

@@ -478,7 +478,7 @@ def test_evaluation_alone_chooses_no_checkpoint(pretraining_files, tmp_path, cap
 
 @pytest.mark.very_slow
 @pytest.mark.parametrize(
-    "changes", [{"masking": "dynamic"}, {"sentence_objective": "none"}, {"sentence_objective": "nsp"}]
+    "changes", [{"masking": "dynamic", "sentence_objective": "none"}, {"sentence_objective": "nsp"}]
 )
 def test_other_kinds_of_examples(pretraining_files, tmp_path, changes):
     """Masked during training, without a sentence loss, and with next-sentence labels; resumed half-way."""

@@ -1,20 +1,22 @@
 """The program on JAX: it resumes to the bit, and runs go on where the other backend has left them."""
 
-from pathlib import Path
+import json
 
 import pytest
 
 from albert_cli import cli
 from tests.albert_tf.pretraining.test_pretrain import assert_nearly_same_run, assert_same_run
-from tests.processes import ROOT, run_on_jax
+from tests.processes import run_together
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.very_slow
 
 
-def pretrain_on_jax(pretraining_files, run: Path, **flags) -> str:
-    """Runs the program; returns its standard error."""
-    (result,) = run_on_jax([ROOT / "run_pretraining.py", *pretraining_files.flags(run, **flags)[1:]])
+def run_on_jax(*commands: list[str]) -> str:
+    """Runs commands one after the other in a process, which takes long to start; returns its standard error."""
+    given = json.dumps([[[*each, "--backend=jax"], None] for each in commands])
+    program = ["-m", "tests.albert_tf.finetuning.stopped", given]
+    (result,) = run_together([program], [{"KERAS_BACKEND": "jax"}], timeout=500)
     assert result.returncode == 0, result.stderr
     return result.stderr
 
@@ -27,10 +29,11 @@ def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
         "num_warmup_steps": 100,
         "learning_rate": 0.1,
     }
-    pretrain_on_jax(pretraining_files, tmp_path / "whole", **flags)
-    for steps in (8, 12):
-        said = pretrain_on_jax(pretraining_files, tmp_path / "halves", **flags, num_train_steps=steps)
-    assert "resuming at step 8" in said
+    whole = pretraining_files.flags(tmp_path / "whole", **flags)
+    halves = [
+        pretraining_files.flags(tmp_path / "halves", **flags, num_train_steps=steps) for steps in (8, 12)
+    ]
+    assert "resuming at step 8" in run_on_jax(whole, *halves)
     assert_same_run(tmp_path / "whole", tmp_path / "halves")
 
 
@@ -39,6 +42,6 @@ def test_backends_take_turns(pretraining_files, without_dropout, tmp_path):
     whole, turns = tmp_path / "whole", tmp_path / "turns"
     assert cli.main(pretraining_files.flags(whole, **flags)) == 0
     assert cli.main(pretraining_files.flags(turns, **flags, num_train_steps=4)) == 0
-    pretrain_on_jax(pretraining_files, turns, **flags, num_train_steps=8)
+    run_on_jax(pretraining_files.flags(turns, **flags, num_train_steps=8))
     assert cli.main(pretraining_files.flags(turns, **flags)) == 0
     assert_nearly_same_run(whole, turns, atol=1e-4)

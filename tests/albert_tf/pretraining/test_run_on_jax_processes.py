@@ -14,10 +14,10 @@ pytestmark = pytest.mark.very_slow
 OPTIONS = [{}, {"accumulation_steps": 2, "remat": True}]
 
 
-def train(*flags: dict) -> list[list[dict]]:
+def train(*flags: dict, options: list[dict]) -> list[list[dict]]:
     """What `same_steps` prints in processes with these flags."""
     program = ("-m", "tests.albert_tf.pretraining.same_steps")
-    commands = [[*program, json.dumps({"backend": "jax", **each}), json.dumps(OPTIONS)] for each in flags]
+    commands = [[*program, json.dumps({"backend": "jax", **each}), json.dumps(options)] for each in flags]
     processes = run_together(commands, [{"KERAS_BACKEND": "jax"}] * len(flags), timeout=500)
     for process in processes:
         assert process.returncode == 0, process.stderr
@@ -26,8 +26,11 @@ def train(*flags: dict) -> list[list[dict]]:
 
 def test_steps_of_two_processes_equal_those_of_two_devices_and_of_one():
     together = {"coordinator_address": loopback_address(), "num_processes": 2}
-    one, two = train({})[0], train({"num_devices": 2})[0]
-    for process in (two, *train({**together, "process_id": 0}, {**together, "process_id": 1})):
+    on_one = [{"devices": 1, **each} for each in OPTIONS]
+    (results,) = train({"num_devices": 2}, options=[*on_one, *OPTIONS])
+    one, two = results[: len(OPTIONS)], results[len(OPTIONS) :]
+    processes = [{**together, "process_id": index} for index in range(2)]
+    for process in (two, *train(*processes, options=OPTIONS)):
         for expected, result in zip(one, process, strict=True):
             for name in ("trace", "evaluation", "weights"):
                 assert result[name] == pytest.approx(expected[name], abs=2e-6), name

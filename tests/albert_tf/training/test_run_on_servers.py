@@ -95,6 +95,7 @@ def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
         )
 
 
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_two_workers_resume_and_roll_back(store, pretraining_files, tmp_path):
     """Each on a machine of its own, with an empty cache for every start; as two workers in one local folder."""
     scheme, _, environment = store
