@@ -5,11 +5,11 @@ For example:
     python -m experiments.collapsed_runs --init_checkpoint=albert_small_en --glue_dir=glue --output=collapsed \\
         --transformers_python=peers/bin/python --keras_hub_python=peers/bin/python
 
-Every run trains on the same 2,000 texts of a task, for about the same processor time with start and evaluation: that
-of the usual recipe here. One process trains all seeds, so that its start counts little; with the search, each seed
-has a process, a third of the steps, and the search has the others. Each run is evaluated once, at its end, so that
-the dev set chooses no checkpoint; it chooses the rate of the search. A run has collapsed if its predictions of the
-dev set are nearly all one class (`albert_tf.tasks.collapse`).
+Every run trains on the same 2,000 texts of a task, for about the same processor time with start and evaluation:
+that of the usual recipe here. One process trains all seeds, so that its start counts little; with the search,
+each seed has a process, a third of the steps, and the search has the others. Each run is evaluated once, at its
+end, so that the dev set chooses no checkpoint; it chooses the rate of the search. A run has collapsed if its
+predictions of the dev set are nearly all one class (`albert_tf.tasks.collapse`).
 
 A finished run is a file of the output; the same command goes on, and `--tasks`, `--ways`, `--first_seed` and
 `--seeds` choose a part. results.md has the table of all that is finished.
