@@ -163,7 +163,7 @@ def assert_complete(name: str, inputs: Inputs, output: Path, finished: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), zip(COMMANDS, itertools.cycle([signal.SIGTERM, signal.SIGKILL]), strict=False)
+    ("name", "number"), list(zip(COMMANDS, itertools.cycle([signal.SIGTERM, signal.SIGKILL]), strict=False))
 )
 def test_signal_at_a_random_moment(name, number, inputs, finished, tmp_path):
     share = random.Random(f"{name} {number}").uniform(0.1, 0.9)

@@ -94,7 +94,7 @@ def test_python(snippet, folder, monkeypatch):
             exec(code, names)
         else:
             assert rounded(eval(code, names)) == ast.literal_eval(answer)
-    if "model" in names:
+    if "texts" in names:
         model, texts = names["model"], names["texts"]
         assert set(model.evaluate(texts, names["labels"], verbose=0, return_dict=True)) == {
             "accuracy",
