@@ -3,6 +3,7 @@
 import io
 import os
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +24,13 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  #
 hypothesis.settings.load_profile("patient")
 
 
+@pytest.hookimpl(trylast=True)  # of the selected tests
 def pytest_collection_modifyitems(items):
     """The longest files begin first, so that no worker waits for another at the end."""
     journeys = {item.path for item in items if item.get_closest_marker("journey")}
     folder = Path(__file__).parent
-    items.sort(key=lambda item: (item.path not in journeys, item.path.parent != folder))
+    slow = Counter(item.path for item in items if item.get_closest_marker("very_slow"))
+    items.sort(key=lambda item: (item.path not in journeys, item.path.parent != folder, -slow[item.path]))
 
 
 def pytest_runtest_setup(item):
