@@ -12,6 +12,7 @@ from unittest import mock
 
 from albert_cli import cli
 from albert_tf.training.checkpoints import RunCheckpoints
+from tests.processes import run_together
 
 
 def run(arguments: list[str], after: int | None, received: str = "SIGTERM") -> int:
@@ -26,6 +27,28 @@ def run(arguments: list[str], after: int | None, received: str = "SIGTERM") -> i
 
     with mock.patch.object(RunCheckpoints, "save", save_and_signal):
         return cli.main(arguments)
+
+
+def run_on_jax(
+    *commands: list[str] | tuple[list[str], int, str],
+    status: int = 0,
+    environment: dict[str, str] | None = None,
+) -> str:
+    """Runs commands, those that stop early with what `run` needs, one after the other in a process.
+
+    Args:
+      *commands: the commands.
+      status: with which the process must end.
+      environment: changes to the variables of the environment.
+
+    Returns:
+      Its standard error.
+    """
+    given = [each if isinstance(each, tuple) else (each, None) for each in commands]
+    program = ["-m", "tests.albert_tf.finetuning.stopped", json.dumps(given)]
+    (result,) = run_together([program], [{"KERAS_BACKEND": "jax", **(environment or {})}], timeout=500)
+    assert result.returncode == status, result.stderr
+    return result.stderr
 
 
 if __name__ == "__main__":

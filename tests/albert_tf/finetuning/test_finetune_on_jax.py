@@ -1,8 +1,8 @@
 """The program on JAX: all kinds of tasks as on TensorFlow, in runs that either backend has begun."""
 
-import json
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,10 @@ from tests.albert_tf.finetuning.test_finetune import (
     assert_same_weights,
     without_speed,
 )
-from tests.processes import run_together
 
 pytest.importorskip("jax")
 
 FOUR_DEVICES = {
-    "KERAS_BACKEND": "jax",
     "XLA_FLAGS": "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0",  # compiles sooner
 }
 SHORT = {"num_train_steps": 4, "num_warmup_steps": 1, "save_checkpoints_steps": 2, "log_steps": 1}
@@ -42,12 +40,7 @@ SIMPLE, *OTHERS = KINDS
 STOPPED = 128 + signal.SIGTERM
 
 
-def run_on_jax(*commands: list[str] | tuple[list[str], int, str], status: int = 0) -> None:
-    """Runs commands, those that stop early with what `stopped.run` needs, one after the other in a process."""
-    given = [each if isinstance(each, tuple) else (each, None) for each in commands]
-    program = ["-m", "tests.albert_tf.finetuning.stopped", json.dumps(given)]
-    (result,) = run_together([program], [FOUR_DEVICES], timeout=500)
-    assert result.returncode == status, result.stderr
+run_on_jax = partial(stopped.run_on_jax, environment=FOUR_DEVICES)
 
 
 @pytest.fixture(scope="module")

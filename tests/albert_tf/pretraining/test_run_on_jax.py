@@ -1,24 +1,13 @@
 """The program on JAX: it resumes to the bit, and runs go on where the other backend has left them."""
 
-import json
-
 import pytest
 
 from albert_cli import cli
+from tests.albert_tf.finetuning.stopped import run_on_jax
 from tests.albert_tf.pretraining.test_pretrain import assert_nearly_same_run, assert_same_run
-from tests.processes import run_together
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.very_slow
-
-
-def run_on_jax(*commands: list[str]) -> str:
-    """Runs commands one after the other in a process, which takes long to start; returns its standard error."""
-    given = json.dumps([[[*each, "--backend=jax"], None] for each in commands])
-    program = ["-m", "tests.albert_tf.finetuning.stopped", given]
-    (result,) = run_together([program], [{"KERAS_BACKEND": "jax"}], timeout=500)
-    assert result.returncode == 0, result.stderr
-    return result.stderr
 
 
 def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
@@ -28,6 +17,7 @@ def test_dropout_on_two_devices_resumes_to_the_bit(pretraining_files, tmp_path):
         "gradient_accumulation_steps": 2,
         "num_warmup_steps": 100,
         "learning_rate": 0.1,
+        "backend": "jax",
     }
     whole = pretraining_files.flags(tmp_path / "whole", **flags)
     halves = [
@@ -42,6 +32,6 @@ def test_backends_take_turns(pretraining_files, without_dropout, tmp_path):
     whole, turns = tmp_path / "whole", tmp_path / "turns"
     assert cli.main(pretraining_files.flags(whole, **flags)) == 0
     assert cli.main(pretraining_files.flags(turns, **flags, num_train_steps=4)) == 0
-    run_on_jax(pretraining_files.flags(turns, **flags, num_train_steps=8))
+    run_on_jax(pretraining_files.flags(turns, **flags, num_train_steps=8, backend="jax"))
     assert cli.main(pretraining_files.flags(turns, **flags)) == 0
     assert_nearly_same_run(whole, turns, atol=1e-4)
