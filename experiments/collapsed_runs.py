@@ -60,6 +60,7 @@ class CollapseSettings:
       seeds: number of seeds.
       examples: training examples of each task.
       dev_examples: examples of each dev set, at most.
+      max_seq_length: tokens of a text or a pair of texts, at most.
     """
 
     init_checkpoint: str
@@ -72,7 +73,8 @@ class CollapseSettings:
     first_seed: int = 0
     seeds: int = 20
     examples: int = 2000
-    dev_examples: int = 1000
+    dev_examples: int = 400
+    max_seq_length: int = 64
 
     def __post_init__(self):
         check_among(TASKS, "tasks", self.tasks.split(","))
@@ -81,7 +83,7 @@ class CollapseSettings:
 
 def main(settings: CollapseSettings) -> None:
     """Runs what is missing; writes the table after each process."""
-    names = ("init_checkpoint", "examples", "dev_examples")
+    names = ("init_checkpoint", "examples", "dev_examples", "max_seq_length")
     check_conditions(settings.output, "collapsed_runs", {name: getattr(settings, name) for name in names})
     for task in settings.tasks.split(","):
         prepare(task, settings)
@@ -181,6 +183,7 @@ def of_albert_tf(
         num_train_steps=steps // 3 if way == "search" else steps,
         learning_rate="search" if way == "search" else None,
         train_batch_size=_BATCH,
+        max_seq_length=settings.max_seq_length,
         save_checkpoints_steps=AT_THE_END,
     )
     files_of_seeds = [folder / f"seed_{seed}" / "dev_predictions.tsv" for seed in seeds]
@@ -202,6 +205,7 @@ def of_library(
         "output": str(folder / "predictions.json"),
         **{part: str(data_file(settings, task, part)) for part in ("train", "dev")},
         "model": str(model_folder(settings, way)),
+        "max_length": settings.max_seq_length,
         "seeds": list(seeds),
         "seconds": statistics.median(run["processor_seconds"] for run in here),
     }

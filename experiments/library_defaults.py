@@ -1,7 +1,7 @@
 """Fine-tunes a classifier as the documentation of transformers or of KerasHub begins: all settings are defaults.
 
-Only the number of steps follows from the processor time that is given, which the seeds share. Run by
-`experiments.collapsed_runs` in a Python that has the library:
+The number of steps follows from the processor time that is given, which the seeds share, and texts have
+`max_length` tokens at most. Run by `experiments.collapsed_runs` in a Python that has the library:
 
     python -m experiments.library_defaults '{"library": "transformers", "model": "hf", ...}'
 """
@@ -39,7 +39,13 @@ def _share(seconds: float, seeds: list[int]) -> float:
 
 
 def _transformers(
-    train: list[dict], dev: list[dict], labels: list[str], model: str, seeds: list[int], seconds: float
+    train: list[dict],
+    dev: list[dict],
+    labels: list[str],
+    model: str,
+    max_length: int,
+    seeds: list[int],
+    seconds: float,
 ) -> Iterator[list[int]]:
     """With the Trainer's defaults: batches of 8, AdamW at 5e-5 without weight decay, linear decay, norm of 1."""
     import torch
@@ -49,7 +55,7 @@ def _transformers(
 
     def inputs(examples: list[dict]):
         columns = [[row[name] for row in examples] for name in _TEXTS if name in examples[0]]
-        return tokenizer(*columns, truncation=True, max_length=128, padding=True, return_tensors="pt")
+        return tokenizer(*columns, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
 
     def train_for(steps: int, seed: int):
         transformers.set_seed(seed)
@@ -84,7 +90,13 @@ def _transformers(
 
 
 def _keras_hub(
-    train: list[dict], dev: list[dict], labels: list[str], model: str, seeds: list[int], seconds: float
+    train: list[dict],
+    dev: list[dict],
+    labels: list[str],
+    model: str,
+    max_length: int,
+    seeds: list[int],
+    seconds: float,
 ) -> Iterator[list[int]]:
     """With `fit`: Adam, 5e-5 without a schedule, batches of 32, its own tokenizer."""
     import keras
@@ -108,7 +120,7 @@ def _keras_hub(
         end = time.process_time() + share
         keras.utils.set_random_seed(seed)
         network = keras_hub.models.AlbertTextClassifier.from_preset(model, num_classes=len(labels))
-        network.preprocessor.sequence_length = 128
+        network.preprocessor.sequence_length = max_length
         network.fit(texts(train), numbers, epochs=1000, verbose=0, callbacks=[StopAt(end)])
         yield network.predict(texts(dev), verbose=0).argmax(-1).tolist()
         keras.backend.clear_session()
