@@ -22,7 +22,7 @@ def initial_encoder(plan: FinetuningPlan) -> AlbertEncoder:
 
 
 def build_task_model(plan: FinetuningPlan, initial: AlbertEncoder) -> TaskModel:
-    """A copy of the encoder with a new head; call it under the devices' scope.
+    """A copy of the encoder with a new head, or what training continues; call it under the devices' scope.
 
     Raises:
       InputError: adapters do not fit the model, or have another rank.
@@ -46,6 +46,8 @@ def build_task_model(plan: FinetuningPlan, initial: AlbertEncoder) -> TaskModel:
         freeze_encoder=plan.freeze_encoder,
         **task.kind.model_arguments(task, plan.data.labels, plan),
     )
+    if plan.initial:
+        model.continue_head(plan.initial)
     if plan.init_adapters:
         load_adapters(model, plan.init_adapters)  # enables LoRA, with their alpha
         if plan.lora_rank != encoder.lora_rank:

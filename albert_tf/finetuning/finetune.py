@@ -74,7 +74,8 @@ def _finetune(flags: FinetuningFlags, place: RunPlace) -> dict[str, Any]:
         if not flags.searches:
             _check_folders(plan, place)
         initial = initial_encoder(plan) if plan.do_train else None
-        plan = dataclasses.replace(plan, initial=None)  # the encoder has its arrays now
+        if plan.initial:  # the encoder has its arrays now
+            plan = dataclasses.replace(plan, initial=dataclasses.replace(plan.initial, weights={}))
         trials: list[Trial] = []
         if flags.searches:
             plan, trials = search_learning_rate(

@@ -117,8 +117,8 @@ class FinetuningFlags(DeviceFlags):
       pooling: what makes a text's vector of those of its tokens for --task=embedding: their "mean", the first
         one ("cls"), the "max" of each element, or the "weightedmean", in which later tokens count more. Default:
         as the model of --init_checkpoint does it, or "mean".
-      vector_size: size of the vectors, which a dense layer with tanh makes of the pooled ones. Default: no such
-        layer; vectors have the hidden size.
+      vector_size: size of the vectors, which a dense layer with tanh makes of the pooled ones. Default: the dense
+        layer of --init_checkpoint is trained further; without one vectors have the hidden size.
       normalize: give vectors the length 1.
       temperature: divisor of the cosines of vectors before the softmax over the texts of a batch.
       symmetric: train second texts to find the first ones, too.

@@ -62,7 +62,8 @@ class FinetuningPlan(FinetuningFlags):
       definition: the task that `task` names.
       folder: the run's folder.
       seed_numbers: the seeds to train or to evaluate.
-      initial: the model to start from; None from scratch, without --do_train, and once an encoder has its weights.
+      initial: the model to start from, without weights once an encoder has them; None from scratch and without
+        --do_train.
       config: the encoder to start from.
       preprocessor: from strings to the model's arrays, which is saved with the model.
       data: the task's data.
@@ -162,7 +163,8 @@ def _plan_training(flags: FinetuningFlags, task: Task, replicas: int) -> Finetun
     resolved = complete(flags, task, config, preprocessor.lengths, rows, replicas)
     if how := initial.sentence_vectors if initial else None:
         how.check()
-        resolved = {"pooling": how.pooling, "normalize": how.normalize, **resolved}
+        size = how.dense.bias.size if how.dense else None
+        resolved = {"pooling": how.pooling, "normalize": how.normalize, "vector_size": size, **resolved}
     if flags.dropout_pairs and not resolved["dropout"]:
         raise InputError(DROPOUT_PAIRS)
     check_batch_divides(resolved["train_batch_size"], replicas, flags.gradient_accumulation_steps)

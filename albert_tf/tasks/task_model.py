@@ -238,6 +238,9 @@ class TaskModel(StringModel):
         assert stored.head, "`stored` is a fine-tuned model"
         set_head(getattr(self, self.head_name), stored.head, self.encoder.config)
 
+    def continue_head(self, stored: StoredModel) -> None:
+        """Sets what training goes on with of the head of the model that it starts from. Most heads begin anew."""
+
     @classmethod
     def from_finetuned(cls, stored: StoredModel, dtype: str | keras.DTypePolicy | None = None) -> "TaskModel":
         """Builds the fine-tuned model of files that were read; with a vocabulary it takes texts of any length.

@@ -223,6 +223,13 @@ class SentenceEncoder(TaskModel):
         if self.dense and (layer := stored.sentence_vectors.dense):
             self.dense.set_weights([layer.kernel, layer.bias])
 
+    def continue_head(self, stored):
+        how = stored.sentence_vectors
+        if how and how.dense and self.units == how.dense.bias.size:
+            self.activation = how.dense.activation
+            self.dense.activation = keras.activations.get(self.activation)
+            self.set_stored_head(stored)
+
     def get_config(self):
         names = ("pooling", "units", "activation", "normalize", "temperature", "symmetric")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

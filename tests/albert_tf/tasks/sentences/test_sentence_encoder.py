@@ -115,6 +115,12 @@ def test_from_pairs_to_an_export(model_file, tiny_config, tmp_path, capsys, stan
         np.testing.assert_allclose(
             SentenceEncoder.from_pretrained(tmp_path / to).encode(texts), expected, atol=1e-5
         )
+    # Training goes on with pooling and dense layer; a rate of almost 0 changes nothing.
+    further = ["--do_train", f"--init_checkpoint={tmp_path}/huggingface", f"--output_dir={tmp_path}/further"]
+    further += [f"--train_file={tmp_path}/train.csv", "--learning_rate=1e-30", "--num_train_steps=1"]
+    assert cli.main(["finetune", "--task=embedding", *further]) == 0
+    found = SentenceEncoder.from_pretrained(tmp_path / "further").encode(texts)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     assert cli.main(["export", f"--model_dir={run}", f"--output={tmp_path}/onnx", "--format=onnx"]) == 0
     portable = load_portable(tmp_path / "onnx", engine="onnxruntime")
     np.testing.assert_allclose(portable(texts)["embedding"], expected, atol=1e-4)
