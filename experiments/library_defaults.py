@@ -11,11 +11,20 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _FOR_TRAINING = 0.9  # the share of the processor time; the rest is for evaluation
 _UNTIMED_STEPS, _TIMED_STEPS = 10, 20  # the first ones are slower
 _TEXTS = ("text_a", "text_b")
+
+
+class Settings(NamedTuple):
+    """The model's folder, the longest text in tokens, the seeds, and the processor time of each."""
+
+    model: str
+    max_length: int
+    seeds: list[int]
+    seconds: float
 
 
 def main(library: str, output: str, train: str, dev: str, **settings: Any) -> None:
@@ -28,39 +37,35 @@ def main(library: str, output: str, train: str, dev: str, **settings: Any) -> No
     predict = {"transformers": _transformers, "keras_hub": _keras_hub}[library]
     found = [
         [labels[number] for number in predicted]
-        for predicted in predict(rows["train"], rows["dev"], labels, **settings)
+        for predicted in predict(rows["train"], rows["dev"], labels, Settings(**settings))
     ]
     Path(output).write_text(json.dumps({"predictions": found}))
 
 
-def _share(seconds: float, seeds: list[int]) -> float:
+def _share(settings: Settings) -> float:
     """The processor time that each seed has for training after what was needed so far."""
-    return _FOR_TRAINING * seconds - time.process_time() / len(seeds)
+    return _FOR_TRAINING * settings.seconds - time.process_time() / len(settings.seeds)
 
 
 def _transformers(
-    train: list[dict],
-    dev: list[dict],
-    labels: list[str],
-    model: str,
-    max_length: int,
-    seeds: list[int],
-    seconds: float,
+    train: list[dict], dev: list[dict], labels: list[str], settings: Settings
 ) -> Iterator[list[int]]:
     """With the Trainer's defaults: batches of 8, AdamW at 5e-5 without weight decay, linear decay, norm of 1."""
     import torch
     import transformers
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model)
 
     def inputs(examples: list[dict]):
         columns = [[row[name] for row in examples] for name in _TEXTS if name in examples[0]]
-        return tokenizer(*columns, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+        return tokenizer(
+            *columns, truncation=True, max_length=settings.max_length, padding=True, return_tensors="pt"
+        )
 
     def train_for(steps: int, seed: int):
         transformers.set_seed(seed)
         network = transformers.AutoModelForSequenceClassification.from_pretrained(
-            model, num_labels=len(labels)
+            settings.model, num_labels=len(labels)
         )
         optimizer = torch.optim.AdamW(network.parameters(), 5e-5, weight_decay=0.0)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
@@ -77,12 +82,12 @@ def _transformers(
             optimizer.zero_grad()
         return network.eval()
 
-    train_for(_UNTIMED_STEPS, seeds[0])
+    train_for(_UNTIMED_STEPS, settings.seeds[0])
     began = time.process_time()
-    train_for(_TIMED_STEPS, seeds[0])
+    train_for(_TIMED_STEPS, settings.seeds[0])
     each = (time.process_time() - began) / _TIMED_STEPS
-    share = _share(seconds, seeds)
-    for seed in seeds:
+    share = _share(settings)
+    for seed in settings.seeds:
         network = train_for(max(1, int(share / each)), seed)
         with torch.inference_mode():
             batches = [inputs(dev[first : first + 32]) for first in range(0, len(dev), 32)]
@@ -90,13 +95,7 @@ def _transformers(
 
 
 def _keras_hub(
-    train: list[dict],
-    dev: list[dict],
-    labels: list[str],
-    model: str,
-    max_length: int,
-    seeds: list[int],
-    seconds: float,
+    train: list[dict], dev: list[dict], labels: list[str], settings: Settings
 ) -> Iterator[list[int]]:
     """With `fit`: Adam, 5e-5 without a schedule, batches of 32, its own tokenizer."""
     import keras
@@ -115,12 +114,12 @@ def _keras_hub(
         return tuple(columns) if len(columns) > 1 else columns[0]
 
     numbers = [labels.index(row["label"]) for row in train]
-    share = _share(seconds, seeds)
-    for seed in seeds:
+    share = _share(settings)
+    for seed in settings.seeds:
         end = time.process_time() + share
         keras.utils.set_random_seed(seed)
-        network = keras_hub.models.AlbertTextClassifier.from_preset(model, num_classes=len(labels))
-        network.preprocessor.sequence_length = max_length
+        network = keras_hub.models.AlbertTextClassifier.from_preset(settings.model, num_classes=len(labels))
+        network.preprocessor.sequence_length = settings.max_length
         network.fit(texts(train), numbers, epochs=1000, verbose=0, callbacks=[StopAt(end)])
         yield network.predict(texts(dev), verbose=0).argmax(-1).tolist()
         keras.backend.clear_session()

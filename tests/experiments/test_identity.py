@@ -1,16 +1,8 @@
 import numpy as np
 import pytest
 
-from experiments.identity import (
-    HARD,
-    SYLLABLES,
-    Missing,
-    Outputs,
-    compared,
-    lines_by_rule,
-    run_javascript,
-    run_peer,
-)
+from experiments.identity import HARD, SYLLABLES, compared, lines_by_rule
+from experiments.identity_consumers import Missing, Outputs, run_javascript, run_peer
 
 
 def test_lines_follow_a_rule():
