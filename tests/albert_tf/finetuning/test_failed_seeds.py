@@ -8,8 +8,8 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.checkpoints.run_files import best_seed_folder, read_metrics
-from tests.albert_tf.finetuning import stopped
 from tests.albert_tf.tasks.files import write_classes
+from tests.albert_tf.training import stopped
 
 SIGTERM = 128 + 15
 FAR_TOO_HIGH = {"learning_rate": 0.5, "num_warmup_steps": 0, "dropout": 0}

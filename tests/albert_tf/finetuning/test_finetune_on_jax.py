@@ -9,14 +9,13 @@ import pytest
 
 from albert_cli import cli
 from albert_tf.checkpoints.run_files import read_metrics
-from tests.albert_tf.finetuning import stopped
 from tests.albert_tf.finetuning.test_finetune import (
-    KINDS,
     assert_predicts_alike,
     assert_same_run,
     assert_same_weights,
     without_speed,
 )
+from tests.albert_tf.training import stopped
 
 pytest.importorskip("jax")
 
@@ -26,17 +25,16 @@ FOUR_DEVICES = {
 SHORT = {"num_train_steps": 4, "num_warmup_steps": 1, "save_checkpoints_steps": 2, "log_steps": 1}
 SHORT |= {"do_predict": True, "pad_to_max_length": True}  # batches of one length are compiled once
 WITHOUT_DROPOUT = {"dropout": 0, "classifier_dropout": 0}  # whose draws the backends do not share
-# Between them the kinds have the options of training.
+# One kind of each loss. Between them they have the options of training.
 OPTIONS = {
     "ordinal-classification": {"layer_decay": 0.5, "ema_decay": 0.5, "pad_to_max_length": None},
     "multi-label-classification": {"freeze_encoder": True},
     "regression": {"optimizer": "lamb"},
-    "squad2.0": {"train_batch_size": 8, "gradient_accumulation_steps": 2},
-    "question-answering": {"early_stopping_patience": 1},
+    "squad2.0": {"train_batch_size": 8, "gradient_accumulation_steps": 2, "early_stopping_patience": 1},
     "multiple-choice": {"lora_rank": 2},
     "token-classification": {"class_weights": "balanced"},
 }
-SIMPLE, *OTHERS = KINDS
+SIMPLE, *OTHERS = OPTIONS
 STOPPED = 128 + signal.SIGTERM
 
 

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import AdamW, AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
+from albert_tf import AlbertConfig, AlbertPretrainer, Lamb, WarmupPolynomialDecay
 from albert_tf.kernels import formulas
 from albert_tf.model.pretrainer import pretraining_metrics
 from albert_tf.pretraining.devices import formula_compiler
@@ -62,7 +62,6 @@ def train(
     shape=None,
     same_example=False,  # every example is the first one, with a label for its pair
     peak=0.02,
-    kind="lamb",
     large=formulas.LARGE,  # from which formulas are compiled; the arrays have a few hundred elements
     parallel_parts=1,
     **step,
@@ -75,7 +74,7 @@ def train(
     config = AlbertConfig(**{**CONFIG.to_dict(), **(shape or {}), "hidden_dropout_prob": dropout})
     with devices.scope():
         model = AlbertPretrainer(config, seed=1, remat=remat, scan_layers=scan_layers, dtype=dtype)
-        optimizer = {"lamb": Lamb, "adamw": AdamW}[kind](WarmupPolynomialDecay(peak, 30, 5))
+        optimizer = Lamb(WarmupPolynomialDecay(peak, 30, 5))
         optimizer.build(model.trainable_variables)
         rng = np.random.default_rng(1)
         for variable in model.trainable_variables:

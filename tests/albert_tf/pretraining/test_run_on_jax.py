@@ -3,8 +3,8 @@
 import pytest
 
 from albert_cli import cli
-from tests.albert_tf.finetuning.stopped import run_on_jax
 from tests.albert_tf.pretraining.test_pretrain import assert_nearly_same_run, assert_same_run
+from tests.albert_tf.training.stopped import run_on_jax
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.very_slow

@@ -1,39 +1,14 @@
 """Pretraining by two processes of JAX: the steps of one process, one folder, one answer to wrong flags."""
 
 import glob
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.albert_tf.pretraining.test_pretrain import assert_nearly_same_run
-from tests.processes import ROOT, loopback_address, run_on_jax, run_together
+from tests.processes import ROOT, run_on_jax
 
 pytestmark = pytest.mark.very_slow
-
-OPTIONS = [{}, {"accumulation_steps": 2, "remat": True}]
-
-
-def train(*flags: dict, options: list[dict]) -> list[list[dict]]:
-    """What `same_steps` prints in processes with these flags."""
-    program = ("-m", "tests.albert_tf.pretraining.same_steps")
-    commands = [[*program, json.dumps({"backend": "jax", **each}), json.dumps(options)] for each in flags]
-    processes = run_together(commands, [{"KERAS_BACKEND": "jax"}] * len(flags), timeout=500)
-    for process in processes:
-        assert process.returncode == 0, process.stderr
-    return [json.loads(process.stdout.splitlines()[-1]) for process in processes]  # Gloo prints before it
-
-
-def test_steps_of_two_processes_equal_those_of_two_devices_and_of_one():
-    together = {"coordinator_address": loopback_address(), "num_processes": 2}
-    on_one = [{"devices": 1, **each} for each in OPTIONS]
-    (results,) = train({"num_devices": 2}, options=[*on_one, *OPTIONS])
-    one, two = results[: len(OPTIONS)], results[len(OPTIONS) :]
-    processes = [{**together, "process_id": index} for index in range(2)]
-    for process in (two, *train(*processes, options=OPTIONS)):
-        for expected, result in zip(one, process, strict=True):
-            for name in ("trace", "evaluation", "weights"):
-                assert result[name] == pytest.approx(expected[name], abs=2e-6), name
 
 
 def command(files, run: Path, **flags) -> list:
@@ -49,6 +24,8 @@ def test_two_processes_resume_the_run_of_one(pretraining_files, without_dropout,
         "num_warmup_steps": 100,
         "learning_rate": 0.1,
         "num_devices": 2,
+        "gradient_accumulation_steps": 2,
+        "remat": "layers",
     }
     (whole,) = run_on_jax(command(pretraining_files, tmp_path / "whole", **flags, num_train_steps=8))
     assert whole.returncode == 0, whole.stderr

