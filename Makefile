@@ -72,12 +72,12 @@ test-tasks: $(VENV)/.installed-dev
 test-formats: $(VENV)/.installed-dev
 	$(PYTEST) $(FORMATS)
 
-# Its exports need 3 GB in all: two processes share them.
+# Two files of unequal length, and one: the processes share them by tests.
 test-export-run: $(VENV)/.installed-dev
 	$(PYTEST) --dist=load $(EXPORT_RUN)
 
 test-encoder-exports: $(VENV)/.installed-dev
-	$(PYTEST) $(ENCODER_EXPORTS)
+	$(PYTEST) --dist=load $(ENCODER_EXPORTS)
 
 test-exports: $(VENV)/.installed-dev
 	$(PYTEST) tests/export $(call ALL_BUT,$(EXPORT_RUN) $(ENCODER_EXPORTS))

@@ -24,13 +24,17 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  #
 hypothesis.settings.load_profile("patient")
 
 
+_LENGTHS = {"slow": 1, "very_slow": 4}  # roughly
+
+
 @pytest.hookimpl(trylast=True)  # of the selected tests
 def pytest_collection_modifyitems(items):
     """The longest files begin first, so that no worker waits for another at the end."""
     journeys = {item.path for item in items if item.get_closest_marker("journey")}
-    folder = Path(__file__).parent
-    slow = Counter(item.path for item in items if item.get_closest_marker("very_slow"))
-    items.sort(key=lambda item: (item.path not in journeys, item.path.parent != folder, -slow[item.path]))
+    folder, length = Path(__file__).parent, Counter()
+    for item in items:
+        length[item.path] += sum(n for name, n in _LENGTHS.items() if item.get_closest_marker(name))
+    items.sort(key=lambda item: (item.path not in journeys, item.path.parent != folder, -length[item.path]))
 
 
 def pytest_runtest_setup(item):

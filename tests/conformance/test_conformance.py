@@ -16,6 +16,7 @@ from tests.conformance.cases import (
     CASES,
     MODELS,
     OPTIMIZERS,
+    OWN,
     TWINS,
     all_results,
     is_float,
@@ -176,7 +177,7 @@ def assert_near(found: dict, expected: dict, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, np.ndarray]:
-    return all_results()
+    return all_results(CASES)
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -189,7 +190,7 @@ def test_kernels_equal_the_textbook(name, expected):
 
 @pytest.fixture(scope="module")
 def in_processes(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
-    """The results on two replicas and on the JAX backend; each takes one process for all cases."""
+    """The results with the kernels on two replicas and on JAX; each takes one process for all cases."""
     folder = tmp_path_factory.mktemp("conformance")
     environments = {"mirrored": {}, "one": {"KERAS_BACKEND": "jax"}}
     commands = [["-m", "tests.conformance.cases", kind, folder / f"{kind}.npz"] for kind in environments]
@@ -199,13 +200,13 @@ def in_processes(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("name", [*CASES, *OPTIMIZERS])
+@pytest.mark.parametrize("name", [*OWN, *OPTIMIZERS])
 def test_two_replicas_equal_one(name, in_processes, expected):
     assert_near(in_processes["mirrored"], expected, name)
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("name", [*CASES, *OPTIMIZERS])
+@pytest.mark.parametrize("name", [*OWN, *OPTIMIZERS])
 def test_jax_backend_equals_tensorflow(name, in_processes, expected):
     assert_near(in_processes["one"], expected, name)
 

@@ -3,11 +3,6 @@
 import dataclasses
 import itertools
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import matplotlib.image
@@ -24,7 +19,6 @@ from experiments.paper.measures import Measures
 from experiments.paper.models import TINY, Variant, shape
 from experiments.paper.results import Results
 from experiments.paper.run import run_experiment
-from tests.processes import ROOT
 from tests.story import write_story
 
 ABSURD = dataclasses.replace(
@@ -116,28 +110,6 @@ def test_an_experiment_runs_and_runs_again(settings, name, rows, capfd):
         assert [line["step"] for line in forked if "loss" in line] == [3, 4]
         rates = {line["step"]: line["learning_rate"] for line in whole if "learning_rate" in line}
         assert all(line["learning_rate"] == rates[line["step"]] for line in forked if "learning_rate" in line)
-
-
-@pytest.mark.very_slow
-def test_an_experiment_that_was_killed_goes_on(settings):
-    """SIGTERM during a training, which saves its state; the same command then resumes it."""
-    flags = [f"--input_file={settings.input_file}", "--input_format=lines", "--seeds=1", "--vocab_size=90"]
-    flags += ["--num_train_steps=4000", "--train_batch_size=4", "--max_seq_length=24"]
-    output = settings.output.with_name("killed")
-    command = [sys.executable, "-m", "experiments", "table3", f"--output={output}", *flags]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for _ in range(2):
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-        run = output / "runs" / "base-E64-share-none-sop" / "seed-1"
-        before, deadline = len(read_metrics(run)), time.monotonic() + 300
-        while len(read_metrics(run)) <= before + 1 and time.monotonic() < deadline:
-            time.sleep(0.2)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 143, errors
-    assert "resuming at step" in errors
-    steps = [line["step"] for line in read_metrics(run) if "loss" in line]
-    assert steps == sorted(set(steps))
 
 
 @pytest.mark.very_slow

@@ -225,7 +225,7 @@ class SentenceEncoder(TaskModel):
 
     def continue_head(self, stored):
         how = stored.sentence_vectors
-        if how and how.dense and self.units == how.dense.bias.size:
+        if self.dense and how and how.dense and self.units == how.dense.bias.size:
             self.activation = how.dense.activation
             self.dense.activation = keras.activations.get(self.activation)
             self.set_stored_head(stored)

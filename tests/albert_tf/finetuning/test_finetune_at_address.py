@@ -8,11 +8,8 @@ import pytest
 from albert_cli import cli
 from albert_tf.runtime.finetuned import read_finetuned
 from data_prep.storage import objects
-from data_prep.storage.folders import pull
 from data_prep.storage.objects import files_below
 from tests.albert_tf.finetuning.test_finetune import assert_same_run
-from tests.albert_tf.finetuning.test_finetuning_workers import assert_same_results, program, terminated
-from tests.processes import run_python, run_workers
 
 
 class Killed(BaseException):
@@ -60,21 +57,3 @@ def test_killed_between_the_best_weights_and_their_line(
     capfd.readouterr()
     assert cli.main(finetuning_files.flags(url, **files)) == 0
     assert f"{url}/seed_0 is already trained" in capfd.readouterr().err
-
-
-@pytest.mark.very_slow
-def test_two_workers_after_a_sigterm(finetuning_files, tmp_path, cache):
-    """The second worker has its own copy, and sees what the chief writes."""
-    url = f"file://{tmp_path}/store/run"
-    run_python(*program(finetuning_files, tmp_path / "one"))
-    command = program(finetuning_files, url)
-    for status, error in terminated(command, tmp_path / "store/run"):
-        assert status == 143, error
-    shutil.rmtree(cache)
-    for worker in run_workers(command, command):
-        assert worker.returncode == 0, worker.stderr
-    assert len(list((cache / "runs").iterdir())) == 2
-    pull(url, tmp_path / "copy")  # a local store keeps empty folders
-    (tmp_path / "copy/.lock").touch()
-    (tmp_path / "copy/.pushed.json").unlink()
-    assert_same_results(tmp_path / "one", tmp_path / "copy")

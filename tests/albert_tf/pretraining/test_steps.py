@@ -36,7 +36,6 @@ LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
 SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
 ON_REPLICAS = {
     "plain": {},
-    "loop": LOOP,
     "masks": {"accumulation_steps": 4, **SAME_EXAMPLE},
     "formulas": FORMULAS,
     "loop-all": {**LOOP, **ALL},
@@ -117,7 +116,7 @@ def test_micro_batches_of_a_model_of_full_width():
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("name", ["plain", "loop", *COMPILED_ON_REPLICAS])
+@pytest.mark.parametrize("name", ["plain", *COMPILED_ON_REPLICAS])
 def test_two_mirrored_devices_equal_one(one, four_layers, on_two_devices, name):
     assert_same(on_two_devices[name], four_layers if "loop" in name else one)
 
