@@ -95,12 +95,13 @@ def test_divergence_is_a_failure_if_restarts_are_left(finetuning_files, tmp_path
 @pytest.mark.very_slow
 def test_a_search_is_reproducible_and_resumes(finetuning_files, dev_file, tmp_path, monkeypatch, capfd):
     """The finished trainings of an interrupted search are not repeated."""
-    monkeypatch.setattr("albert_tf.finetuning.search.FACTORS", (1.0, 2.0))
+    monkeypatch.setattr("albert_tf.finetuning.search.FACTORS", (0.125, 0.25))
 
     def command(name, **changes):
         flags = {
             "dev_file": dev_file,
             "learning_rate": "search",
+            "search_steps": 12,
             "num_train_steps": 18,
             "num_warmup_steps": None,
         }
@@ -109,8 +110,8 @@ def test_a_search_is_reproducible_and_resumes(finetuning_files, dev_file, tmp_pa
     assert cli.main(command("whole")) == 0
     whole = results_of(tmp_path / "whole")
     trials = whole["search"]
-    assert [(trial["round"], trial["steps"]) for trial in trials] == [(1, 9)] * 2 + [(2, 18)]
-    assert stopped.run(command("again"), after=18) == SIGTERM  # in the second round
+    assert [(trial["round"], trial["steps"]) for trial in trials] == [(1, 3)] * 2 + [(2, 6)]
+    assert stopped.run(command("again"), after=6) == SIGTERM  # in the second round
     first = tmp_path / "again" / "search" / "round_1"
     before = {path: path.stat().st_mtime_ns for path in first.rglob("metrics.jsonl")}
     assert len(before) == 2
