@@ -34,9 +34,12 @@ LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
 # If all examples are equal and the weights do not change, micro-batches of one example that share their masks
 # have the same number of correct predictions, so that the sum is a multiple of their number.
 SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
+WITH_DROPOUT = {"steps": 5, "dropout": 0.1, "shape": {"attention_probs_dropout_prob": 0.1}}
 ON_REPLICAS = {
     "plain": {},
     "masks": {"accumulation_steps": 4, **SAME_EXAMPLE},
+    "kept": WITH_DROPOUT,
+    "recomputed": {**WITH_DROPOUT, "remat": "layers"},
     "formulas": FORMULAS,
     "loop-all": {**LOOP, **ALL},
 }
@@ -169,6 +172,11 @@ def test_parallel_parts_do_not_share_dropout_masks():
 @pytest.mark.very_slow
 def test_replicas_do_not_share_dropout_masks(on_two_devices):
     assert_masks_differ(on_two_devices["masks"], 2)
+
+
+@pytest.mark.very_slow
+def test_recomputed_layers_have_the_masks_of_their_replica(on_two_devices):
+    assert_same(on_two_devices["recomputed"], on_two_devices["kept"])
 
 
 @pytest.mark.very_slow
