@@ -143,13 +143,13 @@ def export_model(
         )
     with tempfile.TemporaryDirectory() as assets, replaced_folder(output) as aside:
         unpad = not keep_padding
-        export = exact = _build(model, model.build_model(), Path(assets), unpad, options)
+        export = exact = build_export(model, model.build_model(), Path(assets), unpad, options)
         if dtype == "float32":
             write_savedmodel(export, aside)
         else:  # with padding it may run on XLA, which arranges variables itself
             with _dtype_policy(dtype):
                 built = model.build_model()
-                export = _build(model, built, Path(assets), unpad, options)
+                export = build_export(model, built, Path(assets), unpad, options)
                 if unpad and (kernels := built.encoder.kernels):
                     kernels.make_layer_function = layer_with_constants
                     leave_out_constants(export.root, built.encoder)
@@ -285,9 +285,10 @@ def _write_portable(folder: Path, quantize: str, portable: Portable, source: Exp
     write_manifest(folder, facts)
 
 
-def _build(
+def build_export(
     source: ExportSource, model: Pretrained | TaskModel, assets: Path, unpad: bool, options: dict
 ) -> Export:
+    """What a SavedModel of `model`, built from `source`, holds; the vocabulary is written to `assets`."""
     build = export_kinds()[source.kind].build
     model.encoder.unpad = unpad and model.encoder.kernels is not None
     if source.kind == "encoder":  # takes ids, so that it needs no tokenizer

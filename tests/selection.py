@@ -1,4 +1,4 @@
-"""Which of many like cases `make test` runs; `make test-all` runs all of them."""
+"""Which of many like cases `make test` runs; `make test-all` runs the others."""
 
 from collections.abc import Container, Iterable
 

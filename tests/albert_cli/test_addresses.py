@@ -15,7 +15,7 @@ STORES = [
     pytest.param(
         "s3",
         marks=[
-            pytest.mark.slow,
+            pytest.mark.very_slow,
             # aiohttp's sessions end with the process.
             *(pytest.mark.filterwarnings(f"ignore::{name}") for name in ("ResourceWarning", "FutureWarning")),
             pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -300,14 +300,14 @@ def all_results(cases: dict[str, Case] = OWN) -> dict[str, np.ndarray]:
 
 
 def results_on_two_replicas() -> dict[str, np.ndarray]:
-    """The same, each replica computing half of each batch: outputs put together, gradients added."""
+    """The same of the models, each replica computing half of each batch: outputs put together, gradients added."""
     import tensorflow as tf
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     found = {}
-    for name, case in OWN.items():
+    for name, case in MODELS.items():
         found |= named_results(name, *_case_on_replicas(case, strategy))
     for name, make in OPTIMIZERS.items():
         found |= named_weights(name, _steps_on_replicas(make, strategy))

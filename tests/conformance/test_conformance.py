@@ -200,7 +200,7 @@ def in_processes(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("name", [*OWN, *OPTIMIZERS])
+@pytest.mark.parametrize("name", [*MODELS, *OPTIMIZERS])
 def test_two_replicas_equal_one(name, in_processes, expected):
     assert_near(in_processes["mirrored"], expected, name)
 

@@ -25,14 +25,17 @@ FOUR_DEVICES = {
 SHORT = {"num_train_steps": 4, "num_warmup_steps": 1, "save_checkpoints_steps": 2, "log_steps": 1}
 SHORT |= {"do_predict": True, "pad_to_max_length": True}  # batches of one length are compiled once
 WITHOUT_DROPOUT = {"dropout": 0, "classifier_dropout": 0}  # whose draws the backends do not share
-# One kind of each loss. Between them they have the options of training.
+# The conformance list has all kinds on JAX; these have, between them, the options of training.
 OPTIONS = {
-    "ordinal-classification": {"layer_decay": 0.5, "ema_decay": 0.5, "pad_to_max_length": None},
-    "multi-label-classification": {"freeze_encoder": True},
-    "regression": {"optimizer": "lamb"},
+    "ordinal-classification": {
+        "layer_decay": 0.5,
+        "ema_decay": 0.5,
+        "class_weights": "balanced",
+        "pad_to_max_length": None,
+    },
+    "multi-label-classification": {"freeze_encoder": True, "optimizer": "lamb"},
     "squad2.0": {"train_batch_size": 8, "gradient_accumulation_steps": 2, "early_stopping_patience": 1},
     "multiple-choice": {"lora_rank": 2},
-    "token-classification": {"class_weights": "balanced"},
 }
 SIMPLE, *OTHERS = OPTIONS
 STOPPED = 128 + signal.SIGTERM

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.albert_tf.pretraining.test_pretrain import assert_nearly_same_run
+from tests.albert_tf.training import stopped
 from tests.processes import ROOT, run_on_jax
 
 pytestmark = pytest.mark.very_slow
@@ -27,10 +28,10 @@ def test_two_processes_resume_the_run_of_one(pretraining_files, without_dropout,
         "gradient_accumulation_steps": 2,
         "remat": "layers",
     }
-    (whole,) = run_on_jax(command(pretraining_files, tmp_path / "whole", **flags, num_train_steps=8))
-    assert whole.returncode == 0, whole.stderr
-    (first,) = run_on_jax(command(pretraining_files, tmp_path / "halves", **flags, num_train_steps=4))
-    assert first.returncode == 0, first.stderr
+    stopped.run_on_jax(
+        pretraining_files.flags(tmp_path / "whole", **flags, backend="jax", num_train_steps=8),
+        pretraining_files.flags(tmp_path / "halves", **flags, backend="jax", num_train_steps=4),
+    )
     halves = command(pretraining_files, tmp_path / "halves", **{**flags, "num_devices": 1}, num_train_steps=8)
     for process in run_on_jax(halves, halves):
         assert process.returncode == 0, process.stderr

@@ -2,29 +2,32 @@
 
 import pytest
 
-from export.write import export_for_runtime, export_model
+from export.write import export_for_runtime
 from tests.export.conftest import source
 from tests.export.test_finetuned import saved
 
 __all__ = ["source"]
 
 
+def pretrained_kind(name: str) -> str | None:
+    """The kind of export by the name of a model; None if that is the model's task."""
+    return name if name in ("encoder", "fill-mask", "embedding") else None
+
+
 @pytest.fixture(scope="session")
 def portable(model_file, source, tmp_path_factory):
-    """A function of a model's name: the folder of its portable model, or "savedmodel", or the file "keras"."""
+    """A function of a model's name: the folder of its portable model, or what it was exported from."""
     folder = tmp_path_factory.mktemp("portable")
 
-    def get(name, form="onnx"):
-        kind = name if name in ("encoder", "fill-mask", "embedding") else None
-        file, made = source if kind else folder / f"{name}.keras", folder / f"{name} {form}"
+    def get(name, exported=True):
+        kind = pretrained_kind(name)
+        file, made = source if kind else folder / f"{name}.keras", folder / name
         if not file.exists():
             saved(name, model_file, folder)
-        if form == "onnx" and not made.exists():
+        if exported and not made.exists():
             pytest.importorskip("onnxruntime", reason="an extra: pip install '.[onnx]'")
             pytest.importorskip("tf2onnx", reason="an extra: pip install '.[onnx]'")
             export_for_runtime(file, made, "onnx", kind=kind)
-        elif form == "savedmodel" and not made.exists():
-            export_model(file, made, kind)
-        return file if form == "keras" else made
+        return made if exported else file
 
     return get

@@ -1,4 +1,7 @@
-"""Portable models answer as the SavedModels of their kinds, on both engines."""
+"""Portable models answer as the SavedModels of their kinds, on both engines.
+
+tests/export/test_finetuned.py writes the SavedModels and loads them; here their functions run where they are made.
+"""
 
 import functools
 import importlib.util
@@ -13,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import load_portable
+from albert_tf.checkpoints.sources import NO_FLAGS
 from albert_tf.runtime.engine_flags import EngineSettings
 from albert_tf.runtime.finetuned import read_finetuned
 from albert_tf.runtime.portable_loading import load_trained
@@ -21,8 +25,10 @@ from albert_tf.tasks.spans.rows import QuestionExample
 from albert_tf.tasks.splits import BatchSize
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
-from export.write import export_for_runtime, export_model
+from export.source import read_export_source
+from export.write import build_export, export_for_runtime, export_model
 from tests.albert_tf.checkpoints.processes import run_python
+from tests.albert_tf.runtime.conftest import pretrained_kind
 from tests.data_prep.nasty import LINES
 from tests.export.conftest import CONFIG
 from tests.export.test_finetuned import saved
@@ -57,10 +63,16 @@ COLUMNS = {
 
 
 @pytest.fixture(scope="module")
-def exported(portable):
-    """A function of a model's name: its SavedModel, and the folder of the portable one."""
-    loaded = functools.cache(lambda name: tf.saved_model.load(portable(name, "savedmodel")))
-    return lambda name: (loaded(name), portable(name))
+def exported(portable, tmp_path_factory):
+    """A function of a model's name: what its SavedModel holds, and the folder of the portable one."""
+
+    @functools.cache
+    def functions(name):
+        found = read_export_source(portable(name, exported=False), pretrained_kind(name), NO_FLAGS, {})
+        assets = tmp_path_factory.mktemp("assets")
+        return build_export(found, found.build_model(), assets, unpad=True, options={}).root
+
+    return lambda name: (functions(name), portable(name))
 
 
 def as_text(array):

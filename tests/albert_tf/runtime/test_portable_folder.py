@@ -41,7 +41,7 @@ assert not found, found
 @pytest.fixture(scope="module")
 def folders(portable):
     """The .keras file of a classifier, and its portable folder."""
-    return portable("text", "keras"), portable("text")
+    return portable("text", exported=False), portable("text")
 
 
 def run_alone(code: str) -> str:

@@ -10,6 +10,7 @@ from albert_tf.training.trackers import tracked
 from data_prep.errors import InputError
 
 
+@pytest.mark.very_slow
 def test_mlflow_needs_an_address(tmp_path, monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

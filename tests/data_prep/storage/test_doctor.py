@@ -76,7 +76,7 @@ def s3():
         yield front
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 class TestOnS3:

@@ -29,7 +29,7 @@ from data_prep.storage.objects import (
 from tests.data_prep.storage.servers import Front, gcs_server, s3_server
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.very_slow,  # `make test` installs no servers
     # aiohttp's sessions end with the process.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
