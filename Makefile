@@ -7,8 +7,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 
 .PHONY: demo stores test test-all test-fast test-parts wheel site tutorials test-model-and-data \
-	test-training-and-tasks test-exports-and-formats test-data test-model test-training test-tasks test-formats \
-	test-export-run test-encoder-exports test-exports test-rest test-site lint clean
+	test-training-and-tasks test-exports-and-formats test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -23,22 +22,19 @@ MODEL = tests/conformance $(addprefix tests/albert_tf/,kernels model optimizers)
 TRAINING = $(addprefix tests/albert_tf/,training pretraining)
 TASKS = $(addprefix tests/albert_tf/,tasks finetuning)
 FORMATS = $(addprefix tests/albert_tf/,checkpoints conversion)
-EXPORT_RUN = tests/export/test_write.py
-ENCODER_EXPORTS = $(addprefix tests/export/,test_encoder_export.py test_runtimes.py)
-ALL_BUT = $(addprefix --ignore=,$(1))
-REST = tests $(call ALL_BUT,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMATS) tests/export)
+REST = tests $(addprefix --ignore=,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMATS) tests/export)
 
 # All tests but those of several seconds or more, of which it has the few that follow users through everything.
 test: SELECT = -m "not very_slow or journey" --hypothesis-profile=quick
-test: lint test-model-and-data test-training-and-tasks test-exports-and-formats test-rest
+test: lint test-parts
 
-# What `make test` leaves out, and more examples of every property: about 50 minutes on two cores.
+# What `make test` leaves out, and more examples of every property: about 50 minutes on two cores. Many of these
+# tests wait for a process or a server, so a third worker gains a tenth.
 test-all: SELECT = -m "very_slow and not journey or hypothesis"
+test-all: WORKERS = 3
 test-all: lint stores test-parts
 
-# In more parts than `make test`, because the very slow tests trace more.
-test-parts: test-data test-model test-training test-tasks test-formats test-export-run test-encoder-exports \
-	test-exports test-rest
+test-parts: test-model-and-data test-training-and-tasks test-exports-and-formats test-rest
 
 # Servers of object stores, and experiment trackers.
 stores: $(VENV)/.installed-dev
@@ -57,31 +53,6 @@ test-training-and-tasks: $(VENV)/.installed-dev
 
 test-exports-and-formats: $(VENV)/.installed-dev
 	$(PYTEST) tests/export $(FORMATS)
-
-test-data: $(VENV)/.installed-dev
-	$(PYTEST) $(DATA)
-
-test-model: $(VENV)/.installed-dev
-	$(PYTEST) $(MODEL)
-
-test-training: $(VENV)/.installed-dev
-	$(PYTEST) $(TRAINING)
-
-test-tasks: $(VENV)/.installed-dev
-	$(PYTEST) $(TASKS)
-
-test-formats: $(VENV)/.installed-dev
-	$(PYTEST) $(FORMATS)
-
-# Two files of unequal length, and one: the processes share them by tests.
-test-export-run: $(VENV)/.installed-dev
-	$(PYTEST) --dist=load $(EXPORT_RUN)
-
-test-encoder-exports: $(VENV)/.installed-dev
-	$(PYTEST) --dist=load $(ENCODER_EXPORTS)
-
-test-exports: $(VENV)/.installed-dev
-	$(PYTEST) tests/export $(call ALL_BUT,$(EXPORT_RUN) $(ENCODER_EXPORTS))
 
 test-rest: $(VENV)/.installed-dev
 	$(PYTEST) $(REST)

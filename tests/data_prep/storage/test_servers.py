@@ -1,5 +1,6 @@
 """The same on real servers: s3fs against moto, gcsfs against fake-gcs-server, with faults on the way."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -55,6 +56,13 @@ def front(request):
         front.scheme = request.param
         attempt(f"{request.param}://bucket", lambda file_system, path: file_system.mkdir(path))
         yield front
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    """The clients' pauses before they try again grow to half a minute."""
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds, *args: sleep(seconds / 20, *args))
 
 
 @pytest.fixture
