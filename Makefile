@@ -6,8 +6,8 @@ DEMO ?= demo
 WORKERS ?= 2
 BIN = $(VENV)/bin
 
-.PHONY: demo stores test test-all test-fast test-parts wheel site tutorials test-model-and-data \
-	test-training-and-tasks test-exports-and-formats test-rest test-site lint clean
+.PHONY: demo stores test test-all test-fast test-parts wheel site tutorials test-model-and-data test-training \
+	test-tasks test-exports-and-formats test-rest test-site lint clean
 
 # TEXT=path/to/files trains on your own text (a file or a folder of .txt and .md) instead of docstrings.
 demo: $(VENV)/.installed
@@ -34,7 +34,7 @@ test-all: SELECT = -m "very_slow and not journey or hypothesis"
 test-all: WORKERS = 3
 test-all: lint stores test-parts
 
-test-parts: test-model-and-data test-training-and-tasks test-exports-and-formats test-rest
+test-parts: test-model-and-data test-training test-tasks test-exports-and-formats test-rest
 
 # Servers of object stores, and experiment trackers.
 stores: $(VENV)/.installed-dev
@@ -48,8 +48,11 @@ test-fast: $(VENV)/.installed-dev
 test-model-and-data: $(VENV)/.installed-dev
 	$(PYTEST) $(MODEL) $(DATA)
 
-test-training-and-tasks: $(VENV)/.installed-dev
-	$(PYTEST) $(TRAINING) $(TASKS)
+test-training: $(VENV)/.installed-dev
+	$(PYTEST) $(TRAINING)
+
+test-tasks: $(VENV)/.installed-dev
+	$(PYTEST) $(TASKS)
 
 test-exports-and-formats: $(VENV)/.installed-dev
 	$(PYTEST) tests/export $(FORMATS)
