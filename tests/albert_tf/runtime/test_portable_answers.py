@@ -133,10 +133,10 @@ def test_encoder_equals_the_savedmodel(engine, exported):
 
 
 @pytest.mark.very_slow
-def test_stream_answers_in_order(exported):
+def test_stream_answers_in_order(portable):
     """With several batches in flight, and after an item that is no text."""
     for engine in ENGINES:
-        model = load_portable(exported("text")[1], engine=engine, requests=2, size=BatchSize(64, 40))
+        model = load_portable(portable("text"), engine=engine, requests=2, size=BatchSize(64, 40))
         together = model(TEXTS)
         answers = list(model.stream(iter(TEXTS)))
         assert [answer["label"] for answer in answers] == together["label"].tolist()
@@ -154,9 +154,9 @@ def test_stream_answers_in_order(exported):
 
 
 @pytest.mark.very_slow
-def test_questions_with_different_numbers_of_options(exported):
+def test_questions_with_different_numbers_of_options(portable):
     """Each is answered as alone; the array of a call is padded."""
-    model = load_portable(exported("choice")[1])
+    model = load_portable(portable("choice"))
     options = ["the captain", "_", "a café", "a letter"]
     items = [(LINES[i], QUESTIONS[i], options[: 4 - i % 3]) for i in range(9)]
     alone = [model(*([column] for column in item)) for item in items]
@@ -218,9 +218,9 @@ def test_the_longest_answer_of_an_export_is_that_of_its_predictions(model_file, 
 
 @pytest.mark.very_slow
 @pytest.mark.parametrize(("name", "method"), [("words", "__call__"), ("pair", "pair")])
-def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
+def test_a_tokenizer_is_made_once(name, method, portable, monkeypatch):
     """A model answers one call after the other; a tokenizer of 30,000 pieces takes a tenth of a second."""
-    model, made, make = load_portable(exported(name)[1]), [], Vocabulary.tokenizer
+    model, made, make = load_portable(portable(name)), [], Vocabulary.tokenizer
     monkeypatch.setattr(Vocabulary, "tokenizer", lambda vocabulary: made.append(1) or make(vocabulary))
     for _ in range(2):
         getattr(model, method)(*[["the captain"]] * (1 if name == "words" else 2))
@@ -228,8 +228,8 @@ def test_a_tokenizer_is_made_once(name, method, exported, monkeypatch):
 
 
 @pytest.mark.very_slow
-def test_a_text_with_many_masks_is_no_burden_for_others(exported, monkeypatch):
-    model, shapes = load_portable(exported("fill-mask")[1]), []
+def test_a_text_with_many_masks_is_no_burden_for_others(portable, monkeypatch):
+    model, shapes = load_portable(portable("fill-mask")), []
     engine_inputs = model.engine_inputs
 
     def recorded(batch):
@@ -243,8 +243,8 @@ def test_a_text_with_many_masks_is_no_burden_for_others(exported, monkeypatch):
 
 @pytest.mark.very_slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_threads_share_a_model(engine, exported):
-    model = load_portable(exported("fill-mask")[1], engine=engine)
+def test_threads_share_a_model(engine, portable):
+    model = load_portable(portable("fill-mask"), engine=engine)
     batches = [MASKED[i : i + 2] for i in range(len(MASKED) - 1)] * 12
     expected = [model(batch) for batch in batches]
     with ThreadPoolExecutor(8) as pool:
@@ -256,7 +256,7 @@ def test_threads_share_a_model(engine, exported):
 
 @pytest.mark.very_slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_model_from_before_a_fork(engine, exported):
+def test_a_model_from_before_a_fork(engine, portable):
     """As in the workers of a server that loads it first."""
     script = """
     import os, signal, sys
@@ -274,7 +274,7 @@ def test_a_model_from_before_a_fork(engine, exported):
             print(error, flush=True)
         os._exit(0)
     """
-    printed = run_python(script, Path.cwd(), str(exported("fill-mask")[1]), engine)
+    printed = run_python(script, Path.cwd(), str(portable("fill-mask")), engine)
     expected = (
         "(20, 1, 5)" if engine == "onnxruntime" else "call `load_portable` after it, or start processes"
     )
@@ -282,9 +282,9 @@ def test_a_model_from_before_a_fork(engine, exported):
 
 
 @pytest.mark.very_slow
-def test_columns_of_pandas(exported):
+def test_columns_of_pandas(portable):
     for name, columns in (("text", (TEXTS,)), ("span", PAIRS)):
-        model = load_portable(exported(name)[1])
+        model = load_portable(portable(name))
         expected, found = model(*columns), model(*map(pd.Series, columns))
         for key, values in expected.items():
             np.testing.assert_array_equal(found[key], values)
