@@ -1,11 +1,12 @@
 """Programs in their own processes, with timeouts so that they cannot hang a test.
 
 They are forked from a server that has imported TensorFlow and this package, because the imports take longer than
-most programs.
+most programs; with KERAS_BACKEND=jax from another one.
 """
 
 import contextlib
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import runpy
 import socket
@@ -14,14 +15,22 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 from albert_tf.training.cluster import loopback_clusters
 
 ROOT = Path(__file__).parents[1]
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["albert_tf.pretraining.pretrain", "albert_tf.finetuning.finetune", "tests.processes", "tensorflow_text"]
-)
+JAX_FORKS = multiprocessing.forkserver.ForkServer()
+for server in (FORKS, JAX_FORKS):
+    server.set_forkserver_preload(
+        [
+            "albert_tf.pretraining.pretrain",
+            "albert_tf.finetuning.finetune",
+            "tests.processes",
+            "tensorflow_text",
+        ]
+    )
 
 
 class Program:
@@ -39,7 +48,16 @@ class Program:
         variables = {**os.environ, **(environment or {})}
         arguments = (self.args, variables, folder, Path(self._outputs.name))
         self._process = FORKS.Process(target=_run, args=arguments)
-        self._process.start()
+        if variables.get("KERAS_BACKEND") == "jax":
+            with (
+                mock.patch.dict(os.environ, KERAS_BACKEND="jax"),
+                mock.patch.object(
+                    multiprocessing.forkserver, "connect_to_new_process", JAX_FORKS.connect_to_new_process
+                ),
+            ):
+                self._process.start()
+        else:
+            self._process.start()
         self.pid = self._process.pid
 
     @property
@@ -152,8 +170,8 @@ def run_together(
 def _started(
     command: list, environment: dict[str, str], folder: Path
 ) -> Iterator["Program | subprocess.Popen"]:
-    """A command's process, killed at the end; it needs a new interpreter for another Keras backend."""
-    if "KERAS_BACKEND" not in environment:
+    """A command's process, killed at the end; it needs a new interpreter for other Keras backends."""
+    if environment.get("KERAS_BACKEND", "jax") == "jax":
         with Program(command, environment, folder) as program:
             yield program
         return

@@ -286,7 +286,7 @@ def test_predict_ends_with_what_it_has_answered(inputs, tmp_path):
 def test_checkpoints_deleted_under_a_running_process(inputs, tmp_path):
     """The run ends all the same, and the newest checkpoint is there."""
     run = tmp_path / "run"
-    flags = inputs.pretraining(run, num_train_steps=60, save_checkpoints_steps=5)
+    flags = inputs.pretraining(run, num_train_steps=24, save_checkpoints_steps=4)
     with Program(["-c", MAIN, *flags]) as process:
         while process.poll() is None:
             for path in (run / "checkpoints").glob("*.index"):

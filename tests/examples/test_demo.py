@@ -6,6 +6,7 @@ import pytest
 from data_prep.console import NO_SUGGESTIONS
 from data_prep.errors import InputError
 from data_prep.text.documents import Document
+from data_prep.tokenizers.albert_tokenizer import AlbertTokenizer
 from data_prep.tokenizers.vocabulary_flags import VocabularySettings
 from data_prep.tokenizers.vocabulary_training import train_vocabulary
 from examples.demo import corpus
@@ -75,22 +76,18 @@ def test_the_folder_of_an_interrupted_demo_is_a_demos(tmp_path, monkeypatch):
     paths.check()
 
 
-def run_demo(folder: Path, masking: str) -> str:
-    """A demo of ten steps on the text in this folder; returns what it prints."""
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Holds a user's text, in a folder of its own."""
+    (tmp_path / "text").mkdir()
+    write_story(tmp_path / "text" / "story [draft].txt", documents=30)
+    return tmp_path
+
+
+def assert_shows_the_whole_journey(folder: Path, masking: str) -> None:
+    """A demo of ten steps on the user's text."""
     flags = (f"--output={folder}/demo", "--steps=10", f"--masking={masking}")
-    return run_python("-m", "examples.demo", f"--text={folder}/text", *flags, timeout=500)
-
-
-@pytest.fixture(scope="module")
-def whole_demo(tmp_path_factory) -> tuple[Path, str]:
-    """A folder with a user's text and the demo that read it; what that printed."""
-    folder = tmp_path_factory.mktemp("whole")
-    (folder / "text").mkdir()
-    write_story(folder / "text" / "story [draft].txt", documents=30)
-    return folder, run_demo(folder, "dynamic")
-
-
-def assert_shows_the_whole_journey(folder: Path, printed: str) -> None:
+    printed = run_python("-m", "examples.demo", f"--text={folder}/text", *flags, timeout=500)
     assert "sentence-order accuracy" in printed
     assert "(story [draft].txt, piece" in printed
     assert printed.count("[MASK]") == 5
@@ -101,17 +98,23 @@ def assert_shows_the_whole_journey(folder: Path, printed: str) -> None:
 
 @pytest.mark.very_slow
 @pytest.mark.journey
-def test_the_whole_journey_on_the_users_text(whole_demo):
-    assert_shows_the_whole_journey(*whole_demo)
+def test_the_whole_journey_on_the_users_text(folder):
+    assert_shows_the_whole_journey(folder, "dynamic")
 
 
 @pytest.mark.very_slow
-def test_another_demo_replaces_the_files(whole_demo):
+def test_another_demo_replaces_the_files(folder):
     """And its steps follow the text, not the copies of it."""
-    folder, _ = whole_demo
-    tokens = count_tokens(Paths(folder / "demo"))
-    assert_shows_the_whole_journey(folder, run_demo(folder, "static"))
-    assert count_tokens(Paths(folder / "demo")) == tokens
+    paths = Paths(folder / "demo")
+    make_corpus(folder / "text", paths)
+    for old in (paths.run, paths.examples):
+        old.mkdir()
+        (old / "old").touch()
+    assert_shows_the_whole_journey(folder, "static")
+    assert not [*paths.root.rglob("old")]
+    encode = AlbertTokenizer(paths.spm_model_file).encode
+    text = (paths.corpus / "train.txt").read_text("utf-8")
+    assert count_tokens(paths) == sum(len(encode(line)) for line in text.splitlines())
 
 
 @pytest.mark.parametrize(

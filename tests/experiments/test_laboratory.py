@@ -88,7 +88,7 @@ def small(tmp_path: Path, **flags) -> Laboratory:
 
 @pytest.mark.very_slow
 @pytest.mark.parametrize(("name", "rows"), [("table5", 1), ("figure2", 2)])
-def test_an_experiment_runs_and_runs_again(settings, name, rows, capfd):
+def test_an_experiment_runs_and_runs_again(settings, name, rows, capfd, forked):
     results = run_experiment(first_rows(name, rows), settings, ABSURD, "python -m experiments")
     folder = settings.output / name
     assert Results.read(folder) == results

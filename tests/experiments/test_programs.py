@@ -181,7 +181,7 @@ def test_the_documentation_quotes_valid_commands(name, words):
 
 
 @pytest.mark.very_slow
-def test_a_tiny_training_of_the_packaged_model(tmp_path, monkeypatch, capfd):
+def test_a_tiny_training_of_the_packaged_model(tmp_path, monkeypatch, capfd, forked):
     """From text to a model; the same command again trains nothing."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "books").mkdir()

@@ -39,23 +39,22 @@ def gradients(config, *, jit_compile: bool = False, steps: int = 2, **model_flag
 
 LEVELS = ("activations", "layers")
 GROUPS = {"num_hidden_groups": 2, "inner_group_num": 2}
+TWO_LAYERS = {"num_hidden_layers": 2}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "jit_compile"),
     [
-        pytest.param({"num_hidden_layers": 2}, False, id="all"),
+        pytest.param({}, False, id="all"),
         pytest.param({"parameter_sharing": "none"}, False, id="none", marks=pytest.mark.very_slow),
         pytest.param(GROUPS, False, id="groups", marks=pytest.mark.very_slow),
         # XLA sees the same operations whichever layers share them, and takes long to compile.
-        pytest.param(
-            {"num_hidden_layers": 2}, True, id="jit", marks=[pytest.mark.very_slow, pytest.mark.xla]
-        ),
+        pytest.param({}, True, id="jit", marks=[pytest.mark.very_slow, pytest.mark.xla]),
     ],
 )
 def test_remat_keeps_the_gradients_with_dropout(tiny_config, changes, jit_compile):
-    config = with_dropout(tiny_config, **changes)
+    config = with_dropout(tiny_config, **TWO_LAYERS, **changes)
     kept = gradients(config, remat=False, jit_compile=jit_compile)
     assert max(np.abs(array).max() for array in kept) > 0.01
     for remat in LEVELS:
@@ -68,7 +67,7 @@ def test_remat_keeps_the_gradients_with_dropout(tiny_config, changes, jit_compil
 @pytest.mark.parametrize("remat", LEVELS)
 def test_remat_keeps_the_gradients_in_bfloat16(tiny_config, remat):
     """The backward pass computes in bfloat16, too, outside the calls in which Keras casts."""
-    config = with_dropout(tiny_config)
+    config = with_dropout(tiny_config, **TWO_LAYERS)
     kept, recomputed = (gradients(config, dtype="mixed_bfloat16", remat=level) for level in (False, remat))
     scale = max(np.abs(array).max() for array in kept)
     for one, other in zip(kept, recomputed, strict=True):
@@ -79,7 +78,7 @@ def test_remat_keeps_the_gradients_in_bfloat16(tiny_config, remat):
 @pytest.mark.parametrize("remat", LEVELS[:1])
 def test_masks_differ_between_steps(tiny_config, remat):
     """Otherwise the tests above would pass with wrong masks."""
-    config = with_dropout(tiny_config)
+    config = with_dropout(tiny_config, **TWO_LAYERS)
     one, two = (gradients(config, remat=remat, steps=steps)[0] for steps in (1, 2))
     assert np.abs(one - two).max() > 1e-3
 

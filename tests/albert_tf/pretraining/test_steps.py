@@ -36,28 +36,26 @@ LOOP = {"shape": FOUR_LAYERS, "scan_layers": True}
 SAME_EXAMPLE = {"dropout": 0.5, "same_example": True, "peak": 1e-9}
 WITH_DROPOUT = {"steps": 5, "dropout": 0.1, "shape": {"attention_probs_dropout_prob": 0.1}}
 ON_REPLICAS = {
-    "plain": {},
     "masks": {"accumulation_steps": 4, **SAME_EXAMPLE},
     "kept": WITH_DROPOUT,
     "recomputed": {**WITH_DROPOUT, "remat": "layers"},
     "formulas": FORMULAS,
     "loop-all": {**LOOP, **ALL},
 }
+ON_WORKERS = {"plain": {}, "loop-all": ON_REPLICAS["loop-all"]}
 COMPILED = ("formulas", "loop-all")  # tensorflow-tpu cannot compile for CPUs
-WORKERS_TOO = ("plain", "loop-all")
-COMPILED_ON_REPLICAS = [pytest.param(name, marks=pytest.mark.xla) for name in COMPILED]
 
 
-def options_here() -> dict[str, dict]:
+def possible(options: dict[str, dict]) -> dict[str, dict]:
     """The options that this TensorFlow can compute."""
     compiled = () if compiles_for_cpus() else COMPILED
-    return {name: options for name, options in ON_REPLICAS.items() if name not in compiled}
+    return {name: each for name, each in options.items() if name not in compiled}
 
 
 @pytest.fixture(scope="module")
 def on_two_devices() -> dict[str, dict]:
     """The results of all options in one process."""
-    flags, options = {"strategy": "mirrored", "num_devices": 2}, options_here()
+    flags, options = {"strategy": "mirrored", "num_devices": 2}, possible(ON_REPLICAS)
     output = run_python(*PROGRAM, json.dumps(flags), json.dumps([*options.values()]), timeout=500)
     return dict(zip(options, json.loads(output), strict=True))
 
@@ -65,7 +63,7 @@ def on_two_devices() -> dict[str, dict]:
 @pytest.fixture(scope="module")
 def on_two_workers() -> list[dict[str, dict]]:
     """The results of all options on each of two workers, one process each."""
-    options = {name: more for name, more in options_here().items() if name in WORKERS_TOO}
+    options = possible(ON_WORKERS)
     command = [*PROGRAM, json.dumps({"strategy": "multi_worker"}), json.dumps([*options.values()])]
     workers = run_workers(command, command, timeout=500)
     for worker in workers:
@@ -119,7 +117,8 @@ def test_micro_batches_of_a_model_of_full_width():
 
 
 @pytest.mark.very_slow
-@pytest.mark.parametrize("name", ["plain", *COMPILED_ON_REPLICAS])
+@pytest.mark.xla
+@pytest.mark.parametrize("name", COMPILED)
 def test_two_mirrored_devices_equal_one(one, four_layers, on_two_devices, name):
     assert_same(on_two_devices[name], four_layers if "loop" in name else one)
 

@@ -118,7 +118,7 @@ CASES = {
 
 
 # One of each loss and each way to divide a batch.
-ON_TWO_DEVICES = ("text", "pair", "choice", "words", "span or none")
+DIFFERENT_LOSSES = ("text", "pair", "choice", "words", "span or none")
 
 
 def fit(name: str, vocabulary: Path, micro_batches: int = 1) -> dict[str, np.ndarray]:
@@ -164,7 +164,7 @@ def main(command: str, *arguments: str) -> None:
         strategy = make_strategy(settings)
         assert strategy.num_replicas_in_sync == 2
         with strategy.scope():
-            for number, name in enumerate(ON_TWO_DEVICES):
+            for number, name in enumerate(DIFFERENT_LOSSES):
                 results |= fit(name, Path(arguments[0]), micro_batches=1 + number % 2)
             results["outputs of replicas"] = outputs_of_replicas(strategy)
         np.savez(arguments[1], **results)

@@ -26,7 +26,7 @@ from albert_tf.tasks.words.rows import WordsExample
 from data_prep.errors import InputError
 from data_prep.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.model.test_encoder import make_encoder
-from tests.albert_tf.tasks.task_models import CASES, CONFIG, ON_TWO_DEVICES, TEXTS, WORDS, N, fit, outputs
+from tests.albert_tf.tasks.task_models import CASES, CONFIG, DIFFERENT_LOSSES, TEXTS, WORDS, N, fit, outputs
 from tests.export.conftest import source
 from tests.processes import run_python
 from tests.reference import albert, heads
@@ -312,7 +312,7 @@ def test_saved_models_predict_the_same_in_another_process(trained, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", all_but_very_slow(CASES, ("text",)))
+@pytest.mark.parametrize("name", all_but_very_slow(DIFFERENT_LOSSES, ("text",)))
 def test_micro_batches_equal_the_whole_batch(name, model_file):
     """The parts are unequal, and so are their weights. `run_eagerly` saves the compilation."""
     case, found = CASES[name], []
@@ -361,7 +361,7 @@ def test_two_devices_equal_one(model_file, tmp_path):
     masked = two.pop("outputs of replicas")
     for step, replica in ((0, 0), (0, 1), (1, 0)):  # every step and replica draws masks of its own
         assert (np.abs(masked - masked[step, replica]).max(axis=(2, 3)) > 1e-3).sum() == 3
-    one = {key: array for name in ON_TWO_DEVICES for key, array in fit(name, model_file).items()}
+    one = {key: array for name in DIFFERENT_LOSSES for key, array in fit(name, model_file).items()}
     assert one.keys() == two.keys()
     for key, array in one.items():
         np.testing.assert_allclose(two[key], array, atol=1e-5, err_msg=key)
