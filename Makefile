@@ -28,7 +28,7 @@ REST = tests $(addprefix --ignore=,$(DATA) $(MODEL) $(TRAINING) $(TASKS) $(FORMA
 test: SELECT = -m "not very_slow or journey" --hypothesis-profile=quick
 test: lint test-parts
 
-# What `make test` leaves out, and more examples of every property: about 50 minutes on two cores. Many of these
+# What `make test` leaves out, and more examples of every property: about 45 minutes on two cores. Many of these
 # tests wait for a process or a server, so a third worker gains a tenth.
 test-all: SELECT = -m "very_slow and not journey or hypothesis"
 test-all: WORKERS = 3
