@@ -80,10 +80,10 @@ def _finetune(flags: FinetuningFlags, place: RunPlace) -> dict[str, Any]:
         if flags.searches:
             plan, trials = search_learning_rate(
                 plan,
-                lambda trial: Finetuning(trial, initial, devices, preemption, place, warns=False).try_once(),
+                lambda trial: Finetuning(trial, initial, devices, preemption, place).try_once(),
             )
             _check_folders(plan, place)
-        finetuning = Finetuning(plan, initial, devices, preemption, place)
+        finetuning = Finetuning(plan, initial, devices, preemption, place, _advice(flags))
         seeds = [
             *map(finetuning.run_seed, plan.seed_numbers),
             *results_of_other_seeds(plan.folder, plan.task, plan.seed_numbers),
@@ -124,7 +124,10 @@ def _of_seed(plan: FinetuningPlan, folder: SeedFolder, seed: int) -> FinetuningP
     return dataclasses.replace(plan, seed=seed, learning_rate=rate)
 
 
-_ADVICE = "try a lower --learning_rate, --learning_rate=search or --restarts=2"
+def _advice(flags: FinetuningFlags) -> str:
+    """What may help if a seed fails, besides what these flags try."""
+    search = "" if flags.searches else ", --learning_rate=search"
+    return f"try a lower --learning_rate{search} or --restarts={flags.restarts + 2}"
 
 
 class Finetuning:
@@ -137,8 +140,7 @@ class Finetuning:
         devices: Devices,
         preemption: Preemption,
         place: RunPlace,
-        *,
-        warns: bool = True,
+        advice: str = "",
     ):
         """Says what will be done.
 
@@ -148,11 +150,11 @@ class Finetuning:
           devices: share every batch.
           preemption: asked between steps whether to save and stop.
           place: where the run is kept.
-          warns: say it if an evaluation shows that the model learns nothing.
+          advice: what to do if the model learns nothing; without it, evaluations on the way do not say so.
         """
         self._plan, self._initial, self._devices = plan, initial, devices
         self._preemption, self._place = preemption, place
-        self._writes, self._warns = devices.is_chief, warns
+        self._writes, self._advice = devices.is_chief, advice
         if plan.do_train:
             say_on_stderr(str(plan))
 
@@ -170,7 +172,7 @@ class Finetuning:
             results = self._attempt(folder, seed, raises=left <= 0)
             if "failed" not in results:
                 return results
-            what_next = _ADVICE if left <= 0 else "it begins again at half the learning rate"
+            what_next = self._advice if left <= 0 else "it begins again at half the learning rate"
             say_on_stderr(f"warning: seed {seed} failed: {results['failed']}; {what_next}")
             if left <= 0:
                 return results
@@ -225,14 +227,14 @@ class Finetuning:
         if self._writes:
             folder.create(plan, plan.preprocessor.vocabulary, plan.data.examples_sha256)
         inference = Inference(model, self._devices)
-        warns = self._warns
+        warns = bool(self._advice)
 
         def evaluate(step: int) -> dict[str, float]:
             nonlocal warns
             metrics, predictions = self._evaluate("dev", inference, step, choose_thresholds=True)
             if warns and step > plan.num_warmup_steps and (seen := self._collapse(predictions)):
                 warns = False
-                say_on_stderr(f"warning: dev at step {step}: {seen}; {_ADVICE}")
+                say_on_stderr(f"warning: dev at step {step}: {seen}; {self._advice}")
             return {f"eval_{name}": value for name, value in metrics.items()}
 
         facts = train_seed(

@@ -64,7 +64,7 @@ def test_the_same_command_only_evaluates_and_more_restarts_go_on(
     error = capfd.readouterr().err
     assert "seed_0 is already trained" in error
     assert "warning: seed 0 failed: " in error
-    assert "try a lower --learning_rate, --learning_rate=search or --restarts=2" in error
+    assert "try a lower --learning_rate, --learning_rate=search or --restarts=3" in error
     assert "the seed has failed" in error
     assert results_of(run) == results_of(failed)
     assert cli.main(finetuning_files.flags(run, restarts=2, **flags)) == 0
