@@ -9,7 +9,8 @@ Every run trains on the same 2,000 texts of a task, for about the same processor
 that of the usual recipe here. One process trains all seeds, so that its start counts little; with the search,
 each seed has a process, a third of the steps, and the search has the others. Each run is evaluated once, at its
 end, so that the dev set chooses no checkpoint; it chooses the rate of the search. A run has collapsed if its
-predictions of the dev set are nearly all one class (`albert_tf.tasks.collapse`).
+predictions of the dev set are nearly all one class (`albert_tf.tasks.collapse`). `search_whole`, which only
+`--ways` runs, is the search as users begin it, with all steps and twice as many for the other rates.
 
 A finished run is a file of the output; the same command goes on, and `--tasks`, `--ways`, `--first_seed` and
 `--seeds` choose a part. results.md has the table of all that is finished.
@@ -40,7 +41,8 @@ from experiments.downstream import AT_THE_END, DownstreamSettings, data_of
 
 # Task -> length in tokens, at most; of pairs it is what 400 runs can afford.
 TASKS = {"sst-2": 128, "cola": 128, "mrpc": 64, "rte": 64, "qnli": 64}
-WAYS = ("here", "search", "transformers", "keras_hub")
+WAYS = ("here", "search", "search_whole", "transformers", "keras_hub")
+_SEARCHES = ("search", "search_whole")
 _FORMATS = {"transformers": "huggingface", "keras_hub": "kerashub"}
 _BATCH, _EPOCHS = 32, 3  # of the usual recipe for own data
 
@@ -69,7 +71,7 @@ class CollapseSettings:
     transformers_python: str = "python"
     keras_hub_python: str = "python"
     tasks: str = ",".join(TASKS)
-    ways: str = ",".join(WAYS)
+    ways: str = "here,search,transformers,keras_hub"
     first_seed: int = 0
     seeds: int = 20
     examples: int = 2000
@@ -90,7 +92,7 @@ def main(settings: CollapseSettings) -> None:
             seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
             while seeds and result_file(settings, task, way, seeds[0]).is_file():
                 seeds = seeds[1:]
-            each = 1 if way == "search" else len(seeds) or 1
+            each = 1 if way in _SEARCHES else len(seeds) or 1
             for first in range(0, len(seeds), each):
                 measure(settings, task, way, seeds[first : first + each])
                 write_text(settings.output / "results.md", table(settings.output))
@@ -180,7 +182,7 @@ def of_albert_tf(
         seed=seeds[0],
         seeds=len(seeds),
         num_train_steps=steps // 3 if way == "search" else steps,
-        learning_rate="search" if way == "search" else None,
+        learning_rate="search" if way in _SEARCHES else None,
         train_batch_size=_BATCH,
         max_seq_length=TASKS[task],
         save_checkpoints_steps=AT_THE_END,
