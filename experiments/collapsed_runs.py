@@ -71,7 +71,7 @@ class CollapseSettings:
     transformers_python: str = "python"
     keras_hub_python: str = "python"
     tasks: str = ",".join(TASKS)
-    ways: str = "here,search,transformers,keras_hub"
+    ways: str = ",".join(way for way in WAYS if way != "search_whole")
     first_seed: int = 0
     seeds: int = 20
     examples: int = 2000
